@@ -1,0 +1,183 @@
+//! Why something was refused, failed or happened: one number, one code and one sentence for each.
+//!
+//! Every refusal, receipt and event carries a reason, so that programs can branch on the code and
+//! people can read the sentence. Numbers are part of the format: a reason may be added, never
+//! renumbered. 1xx: a transaction does not enter a block. 2xx: it is in a block, pays its fee and
+//! does nothing else. 3xx: what happened.
+
+use crate::codec::{Decode, DecodeError, Encode, Reader};
+use std::fmt;
+
+macro_rules! reasons {
+    ($( $variant:ident = $number:literal, $code:literal, $sentence:literal; )*) => {
+        /// Why something was refused, failed or happened.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u16)]
+        pub enum Reason {
+            $( #[doc = $sentence] $variant = $number, )*
+        }
+
+        impl Reason {
+            /// All reasons, by number.
+            pub const ALL: &[Self] = &[$( Self::$variant, )*];
+
+            /// The number that stands in receipts.
+            pub const fn number(self) -> u16 {
+                match self {
+                    $( Self::$variant => $number, )*
+                }
+            }
+
+            /// The word programs branch on.
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $code, )*
+                }
+            }
+
+            /// The sentence people read.
+            pub const fn sentence(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $sentence, )*
+                }
+            }
+
+            fn from_number(number: u16) -> Option<Self> {
+                match number {
+                    $( $number => Some(Self::$variant), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    Malformed = 100, "malformed", "The bytes are not a transaction in canonical form.";
+    TxTooLarge = 101, "tx_too_large", "The transaction has more bytes than one may have.";
+    SignatureInvalid = 102, "signature_invalid",
+        "The signature does not fit the sender, the content and this network.";
+    NonceTooLow = 103, "nonce_too_low", "The nonce has already been used in this lane.";
+    NonceTooHigh = 104, "nonce_too_high", "An earlier nonce of this lane has not been used yet.";
+    FeeTooLow = 105, "fee_too_low", "The fee is below the floor for a transaction of this size.";
+    FeeNotCovered = 106, "fee_not_covered", "The balance does not cover the fee.";
+    Expired = 107, "expired", "The height at which the transaction expires has been reached.";
+    ExpiresTooFar = 108, "expires_too_far", "The transaction would expire later than is allowed.";
+    IdempotencySeen = 109, "idempotency_seen", "The idempotency id has already been used.";
+    BlockFull = 110, "block_full", "The block holds as many transactions as it may.";
+    RateLimited = 111, "rate_limited", "The network takes no more transactions in this second.";
+    PoolFull = 112, "pool_full", "The node keeps no more waiting transactions.";
+    PoolDuplicate = 113, "pool_duplicate", "The transaction is already waiting.";
+    PoolReplaced = 114, "pool_replaced",
+        "Another transaction with the same nonce offered a higher fee.";
+    SenderBusy = 115, "sender_busy", "The sender has as many waiting transactions as it may have.";
+    EvidenceLimit = 116, "evidence_limit",
+        "The block holds as much evidence as it may have checked.";
+
+    BalanceTooLow = 200, "balance_too_low", "The balance does not cover the amount.";
+    AmountZero = 201, "amount_zero", "The amount is zero.";
+    CapExceeded = 202, "cap_exceeded", "The result would be above the cap of the supply.";
+    SelfTransfer = 203, "self_transfer", "Sender and receiver are the same account.";
+    StakeTooLow = 204, "stake_too_low", "The stake would be below the least that is allowed.";
+    StakeMissing = 205, "stake_missing", "The account has less stake than was asked for.";
+    UnbondingFull = 206, "unbonding_full",
+        "The account has as many unbondings under way as it may have.";
+    NodeExists = 207, "node_exists", "A node with this id is already registered.";
+    NodeUnknown = 208, "node_unknown", "No node with this id is registered.";
+    NodeNotOwned = 209, "node_not_owned", "The node belongs to another account.";
+    NodeLimit = 210, "node_limit", "The account has as many nodes as it may have.";
+    NotValidator = 211, "not_validator", "Only a validator may do this.";
+    EpochWrong = 212, "epoch_wrong", "The report is not about the present or the last epoch.";
+    ReportRepeated = 213, "report_repeated", "This validator has already reported for this epoch.";
+    JobExists = 214, "job_exists", "A job with this id already exists.";
+    JobUnknown = 215, "job_unknown", "There is no such job.";
+    JobNotOwned = 216, "job_not_owned", "The job belongs to another account.";
+    JobClosed = 217, "job_closed", "The job is no longer waiting.";
+    JobExpiryTooLong = 218, "job_expiry_too_long", "The job would wait longer than is allowed.";
+    EscrowZero = 219, "escrow_zero", "The job has no escrow to pay for it.";
+    EvidenceForged = 220, "evidence_forged",
+        "The evidence convicts nobody, so whoever sent it pays the penalty.";
+    OffenderUnknown = 221, "offender_unknown", "The evidence convicts a key that has no seat.";
+    AlreadySlashed = 222, "already_slashed", "This validator has already been slashed for it.";
+    DueFull = 223, "due_full", "As much as may fall due in that second already does.";
+    TimeOutOfRange = 224, "time_out_of_range", "The time lies beyond what can be written.";
+    ValidatorLocked = 225, "validator_locked",
+        "A validator's stake must stay above the least for a seat.";
+    ReportLimit = 226, "report_limit",
+        "As many nodes as may be reported in this epoch already are.";
+
+    Applied = 300, "applied", "The transaction was carried out.";
+    Credited = 301, "credited", "The account was credited by the genesis.";
+    Transferred = 302, "transferred", "An amount moved from one account to another.";
+    Staked = 303, "staked", "An amount was put at stake.";
+    UnbondingStarted = 304, "unbonding_started", "Stake was called back and waits for its release.";
+    Unbonded = 305, "unbonded", "Stake was released to its owner.";
+    NodeRegistered = 306, "node_registered", "A node was registered.";
+    NodeChanged = 307, "node_changed", "A node's description was changed by its owner.";
+    NodeLeft = 308, "node_left", "A node was taken out by its owner.";
+    NodeSilent = 309, "node_silent",
+        "A node was dropped, because a quorum of validators did not see it.";
+    AbsenceReported = 310, "absence_reported", "A validator reported nodes it did not see.";
+    JobQueued = 311, "job_queued", "A job was queued and its escrow locked.";
+    JobCancelled = 312, "job_cancelled",
+        "A job was cancelled by its owner and its escrow refunded.";
+    JobExpired = 313, "job_expired", "A job was not done in time and its escrow refunded.";
+    Equivocated = 314, "equivocated", "A validator voted for two things at once and lost stake.";
+    PenaltyTaken = 315, "penalty_taken", "A penalty was taken and burned.";
+    FeesShared = 316, "fees_shared",
+        "The block's fees were burned, put into the treasury and paid to its proposer.";
+    BeaconRecorded = 317, "beacon_recorded", "A certificate was recorded as beacon.";
+    TreasuryFunded = 318, "treasury_funded", "The treasury was funded by the genesis.";
+}
+
+impl Encode for Reason {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.number().encode(out);
+    }
+}
+
+impl Decode for Reason {
+    const BYTES_MIN: usize = 2;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let at = reader.position();
+        let found = u16::decode(reader)?;
+        Self::from_number(found).ok_or(DecodeError::Tag { at, found, expected: "Reason" })
+    }
+}
+
+/// Shows the code.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reason;
+
+    #[test]
+    fn reasons_have_ascending_numbers_and_distinct_codes() {
+        assert!(Reason::ALL.is_sorted_by(|left, right| left.number() < right.number()));
+        let mut codes: Vec<_> = Reason::ALL.iter().map(|reason| reason.code()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), Reason::ALL.len());
+    }
+
+    #[test]
+    fn reason_code_is_its_name_in_snake_case() {
+        for reason in Reason::ALL {
+            let mut snake = String::new();
+            for letter in format!("{reason:?}").chars() {
+                if letter.is_uppercase() && !snake.is_empty() {
+                    snake.push('_');
+                }
+                snake.push(letter.to_ascii_lowercase());
+            }
+            assert_eq!(reason.code(), snake);
+            assert!(reason.sentence().ends_with('.'), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Decoding reserves at most ten times the input, whatever the input claims.
+
+use crate::arb::Arb;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use tg_types::genesis::Genesis;
+use tg_types::merkle::{Peaks, Proof};
+use tg_types::tx::{Action, NodeSet, SignedTx};
+use tg_types::{BlockReceipt, Decode, Encode, Header, List, NodeDescriptor, Receipt};
+
+/// Lengths a forger would write: near the bounds of the types below, and far beyond.
+const HUGE: [&[u8]; 4] = [&[100], &[0xff, 1], &[0xff, 0x7f], &[0xff, 0xff, 0x07]];
+
+/// The bytes a thread holds, and the most it has held since it was last asked.
+struct Counting;
+
+thread_local! {
+    static HELD: Cell<usize> = const { Cell::new(0) };
+    static MOST: Cell<usize> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[expect(unsafe_code, reason = "counting what is allocated needs an allocator")]
+// SAFETY: every call goes to the system's allocator unchanged; the counters do not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.get().wrapping_add(layout.size());
+        HELD.set(held);
+        MOST.set(MOST.get().max(held));
+        // SAFETY: the caller's promise about the layout is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.set(HELD.get().wrapping_sub(layout.size()));
+        // SAFETY: the caller's promise about pointer and layout is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// The most bytes held at once while decoding.
+fn most_held<T: Decode>(bytes: &[u8]) -> usize {
+    let before = HELD.get();
+    MOST.set(before);
+    let value = T::from_bytes(bytes);
+    let most = MOST.get() - before;
+    drop(value);
+    most
+}
+
+/// Goal: no input makes a decoder reserve more than ten times its size. Method: valid bytes, each
+/// byte replaced by the start of a huge length, and the input cut behind it.
+fn check<T: Arb + Encode + Decode>() {
+    arbtest::arbtest(|u| {
+        let bytes = T::arb(u)?.to_bytes();
+        let mut inputs = vec![bytes.clone(), u.arbitrary()?];
+        for _ in 0..8 {
+            let at = u.choose_index(bytes.len())?;
+            let huge = *u.choose(&HUGE)?;
+            let mut input = bytes.clone();
+            input.splice(at..=at, huge.iter().copied());
+            inputs.push(input.clone());
+            input.truncate(at + huge.len());
+            inputs.push(input);
+        }
+        for input in inputs {
+            let held = most_held::<T>(&input);
+            assert!(held <= 10 * input.len(), "{held} bytes held for {} of input", input.len());
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn counting_allocator_counts() {
+    let bytes = NodeSet::new(vec![tg_types::NodeId::new([1; 32])]).expect("one node").to_bytes();
+    assert_eq!(most_held::<NodeSet>(&bytes), 32);
+}
+
+#[test]
+fn prop_transaction_reserves_at_most_ten_times_its_input() {
+    check::<SignedTx>();
+    check::<Action>();
+    check::<NodeSet>();
+    check::<NodeDescriptor>();
+}
+
+#[test]
+fn prop_receipt_reserves_at_most_ten_times_its_input() {
+    check::<Receipt>();
+    check::<BlockReceipt>();
+}
+
+#[test]
+fn prop_genesis_reserves_at_most_ten_times_its_input() {
+    check::<Genesis>();
+}
+
+#[test]
+fn prop_others_reserve_at_most_ten_times_their_input() {
+    check::<Header>();
+    check::<Proof>();
+    check::<Peaks>();
+    check::<List<Option<u32>, 0, 300>>();
+}

@@ -1,0 +1,187 @@
+//! Bytes that mean something, but are not the one form of it.
+
+use tg_types::codec::{DecodeError, Reader, encode_length};
+use tg_types::merkle::{Peaks, Proof};
+use tg_types::tx::{Action, Lane, Memo, NodeSet, Nonce, SignedTx, TX_BYTES_MAX, TxBody};
+use tg_types::{
+    AccountId, Amount, Decode, Device, DeviceKind, Encode, Header, Height, IdempotencyId, KeyError,
+    List, NodeDescriptor, NodeId, Receipt, SecretKey, Signature,
+};
+
+fn transfer() -> SignedTx {
+    let account = AccountId::from(SecretKey::from_seed([1; 32]).public());
+    SignedTx {
+        body: TxBody {
+            sender: account,
+            lane: Lane::FIRST,
+            nonce: Nonce::new(2),
+            expires: Height::new(3),
+            fee: Amount::constant(4),
+            idempotency: None,
+            action: Action::Transfer {
+                to: account,
+                amount: Amount::constant(5),
+                memo: Memo::new(vec![6, 7]).expect("a short memo"),
+            },
+        },
+        signature: Signature::new([8; 64]),
+    }
+}
+
+// Where the pieces of `transfer()` start.
+const SENDER: usize = 2;
+const LANE: usize = SENDER + 32;
+const FEE: usize = LANE + 1 + 8 + 8;
+const OPTION: usize = FEE + 8;
+const ACTION: usize = OPTION + 1;
+const MEMO: usize = ACTION + 1 + 32 + 8;
+
+/// Replaces the bytes at `at` and expects this error.
+#[track_caller]
+fn check(at: usize, replaced: usize, by: &[u8], expected: &DecodeError) {
+    let mut bytes = transfer().to_bytes();
+    bytes.splice(at..at + replaced, by.iter().copied());
+    assert_eq!(SignedTx::from_bytes(&bytes).as_ref(), Err(expected));
+}
+
+#[test]
+fn transaction_of_another_format_or_kind_is_refused() {
+    check(0, 1, &[2], &DecodeError::Version { at: 0, found: 2, supported: 1 });
+    check(0, 1, &[0], &DecodeError::Version { at: 0, found: 0, supported: 1 });
+    check(1, 1, &[2], &DecodeError::Tag { at: 1, found: 2, expected: "Transaction" });
+    let bytes = transfer().to_bytes();
+    assert!(matches!(Header::from_bytes(&bytes), Err(DecodeError::Tag { at: 1, .. })));
+    assert!(matches!(Receipt::from_bytes(&bytes), Err(DecodeError::Tag { at: 1, .. })));
+}
+
+#[test]
+fn transaction_with_a_field_out_of_range_is_refused() {
+    let small_order = DecodeError::Key { at: LANE, source: KeyError::SmallOrder };
+    check(SENDER, 32, &[0; 32], &small_order);
+    check(LANE, 1, &[8], &DecodeError::Range { at: LANE + 1, expected: "lane below 8" });
+    let expected = "amount of at most 21000000000000000 base units";
+    check(FEE, 8, &[0xff; 8], &DecodeError::Range { at: OPTION, expected });
+}
+
+#[test]
+fn transaction_with_an_unknown_tag_is_refused() {
+    check(OPTION, 1, &[2], &DecodeError::Tag { at: OPTION, found: 2, expected: "flag (0 or 1)" });
+    check(ACTION, 1, &[0], &DecodeError::Tag { at: ACTION, found: 0, expected: "Action" });
+    check(ACTION, 1, &[11], &DecodeError::Tag { at: ACTION, found: 11, expected: "Action" });
+}
+
+#[test]
+fn memo_with_a_length_of_another_form_is_refused() {
+    check(MEMO, 1, &[0x82, 0x00], &DecodeError::LengthForm { at: MEMO });
+    check(MEMO, 1, &[0x82, 0x80, 0x00], &DecodeError::LengthForm { at: MEMO });
+    check(MEMO, 1, &[0x82, 0x80, 0x80, 0x80, 0x10], &DecodeError::LengthForm { at: MEMO });
+    check(MEMO, 1, &[0x82, 0x80, 0x80, 0x80, 0x80, 0x00], &DecodeError::LengthForm { at: MEMO });
+}
+
+#[test]
+fn memo_beyond_its_bound_is_refused() {
+    let long = |found| DecodeError::Length { at: MEMO, found, min: 0, max: 64 };
+    check(MEMO, 1, &[65], &long(65));
+    check(MEMO, 1, &[0xff, 0xff, 0xff, 0xff, 0x0f], &long(u32::MAX as usize));
+}
+
+#[test]
+fn largest_transaction_of_every_action_fits_the_bound() {
+    let name = "x".repeat(64).parse().expect("a name");
+    let device = Device { kind: DeviceKind::Gpu, model: name, memory_mib: 1, count: 1 };
+    let descriptor = NodeDescriptor {
+        region: device.model.clone(),
+        devices: List::new(vec![device; 16]).expect("16 devices"),
+        price_per_hour: Amount::CAP,
+    };
+    let nodes: Vec<NodeId> = (0..=255).map(|number| NodeId::new([number; 32])).collect();
+    let nodes = NodeSet::new(nodes).expect("256 nodes");
+    let evidence = tg_types::Evidence::new(vec![0; 1024]).expect("1 KiB");
+    let actions = [
+        Action::RegisterNode { node: NodeId::new([1; 32]), descriptor },
+        Action::ReportAbsent { epoch: 1, nodes },
+        Action::SubmitEvidence { evidence },
+    ];
+    for action in actions {
+        let mut tx = transfer();
+        tx.body.idempotency = Some(IdempotencyId::new([9; 16]));
+        tx.body.action = action;
+        let bytes = tx.to_bytes();
+        assert!(bytes.len() <= TX_BYTES_MAX, "{}", bytes.len());
+        assert_eq!(SignedTx::from_bytes(&bytes), Ok(tx));
+    }
+}
+
+#[test]
+fn nodes_out_of_order_or_repeated_are_refused() {
+    let encoded = |numbers: &[u8]| {
+        let mut bytes = Vec::new();
+        encode_length(numbers.len(), &mut bytes);
+        bytes.extend(numbers.iter().flat_map(|number| [*number; 32]));
+        NodeSet::from_bytes(&bytes).map(|nodes| nodes.as_slice().len())
+    };
+    let order =
+        |count: usize| Err(DecodeError::Order { at: 1 + 32 * count, expected: "nodes by id" });
+    assert_eq!(encoded(&[1, 2, 3]), Ok(3));
+    assert_eq!(encoded(&[1, 3, 2]), order(3));
+    assert_eq!(encoded(&[1, 1]), order(2));
+    assert_eq!(encoded(&[]), Err(DecodeError::Length { at: 0, found: 0, min: 1, max: 256 }));
+    let many = encoded(&[0; 257]);
+    assert_eq!(many, Err(DecodeError::Length { at: 0, found: 257, min: 1, max: 256 }));
+}
+
+#[test]
+fn list_longer_than_the_input_is_refused_before_reading() {
+    let mut bytes = Vec::new();
+    encode_length(200, &mut bytes);
+    bytes.extend([0; 64]);
+    let expected = DecodeError::Truncated { at: 2, needed: 200 * 32, left: 64 };
+    assert_eq!(NodeSet::from_bytes(&bytes), Err(expected));
+}
+
+#[test]
+fn merkle_forms_that_cannot_be_are_refused() {
+    let proof = |index: u64, count: u64| {
+        Proof::from_bytes(&[index.to_be_bytes(), count.to_be_bytes()].concat())
+    };
+    assert!(proof(0, 1).is_ok());
+    assert!(matches!(proof(1, 1), Err(DecodeError::Range { .. })));
+    assert!(matches!(proof(0, 0), Err(DecodeError::Range { .. })));
+    assert!(matches!(proof(0, u64::MAX), Err(DecodeError::Range { .. })));
+    assert!(matches!(proof(0, 1 << 48), Err(DecodeError::Truncated { .. })));
+    let peaks = Peaks::from_bytes(&u64::MAX.to_be_bytes());
+    assert!(matches!(peaks, Err(DecodeError::Range { .. })));
+}
+
+/// Goal: a length has one form. Method: all inputs of up to three bytes, and the edges of each
+/// size.
+#[test]
+fn every_short_length_is_minimal_or_refused() {
+    let check = |bytes: &[u8]| {
+        let mut reader = Reader::new(bytes);
+        if let Ok(length) = reader.length(0, usize::MAX) {
+            let mut again = Vec::new();
+            encode_length(length, &mut again);
+            assert_eq!(again, bytes[..reader.position()]);
+        }
+    };
+    for number in 0..1_u32 << 24 {
+        let [_, bytes @ ..] = number.to_be_bytes();
+        check(&bytes);
+    }
+    for length in [0, 0x7f, 0x80, 0x3fff, 0x4000, 0x1f_ffff, 0x20_0000, 0xfff_ffff, 0x1000_0000] {
+        let mut bytes = Vec::new();
+        encode_length(length, &mut bytes);
+        assert_eq!(Reader::new(&bytes).length(0, usize::MAX), Ok(length));
+    }
+    let largest = [0xff, 0xff, 0xff, 0xff, 0x0f];
+    assert_eq!(Reader::new(&largest).length(0, usize::MAX), Ok(u32::MAX as usize));
+}
+
+#[test]
+fn error_names_position_and_expectation() {
+    let mut bytes = transfer().to_bytes();
+    bytes[ACTION] = 99;
+    let error = SignedTx::from_bytes(&bytes).expect_err("an unknown action");
+    assert_eq!(error.to_string(), format!("byte {ACTION} is 99, which is no Action"));
+}

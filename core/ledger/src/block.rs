@@ -1,0 +1,315 @@
+//! The ledger's two entry points. `apply` executes a block as it is and says whether it may exist;
+//! `build` picks from candidates what may be in a block and executes that. Both are the same loop
+//! over the same session and differ only in what an inadmissible transaction means.
+
+use std::collections::BTreeMap;
+
+use tg_types::ids::Hash32;
+use tg_types::{BlockReceipt, CheckedTx, DurationMs, Height, Reason, Receipt, Tick};
+
+use crate::cursor::Cursor;
+use crate::error::{ApplyError, Fail, Stop};
+use crate::rules::{BlockEnv, Budget, Rules};
+use crate::session::Session;
+use crate::totals::Count;
+use crate::view::{ChangeSet, View};
+use crate::{beacon, due, fee, first, keys, log};
+
+/// How much later than the genesis says the first block may be. A network may wait for its
+/// validators, but not so long that times come near the end of their range.
+pub const FIRST_BLOCK_DELAY_MAX: DurationMs = DurationMs::new(3_650 * DurationMs::DAY.get());
+
+/// The share of a second's transactions that a block may hold at once, however short after its
+/// parent: one twentieth.
+const BURST_DIVISOR: u32 = 20;
+
+/// What a block does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The entries that change.
+    pub changes: ChangeSet,
+    /// One receipt for every transaction.
+    pub receipts: Vec<Receipt>,
+    /// What the block did by itself.
+    pub block_receipt: BlockReceipt,
+    /// The Merkle root over the receipts' bytes, the block's own last.
+    pub receipts_root: Hash32,
+    /// The root over the digests of all headers before this block.
+    pub log_root: Hash32,
+    /// How many events all receipts hold together.
+    pub events_len: usize,
+}
+
+/// A block made from candidates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The candidates in the block, by their place in the list and in the block's order.
+    pub included: Vec<usize>,
+    /// The candidates that may not be in it, and why. Those in neither list found no room.
+    pub refused: Vec<(usize, Reason)>,
+    /// What the block does.
+    pub applied: Applied,
+}
+
+/// Executes a block. An inadmissible transaction makes the whole block invalid.
+pub fn apply(
+    rules: &Rules,
+    view: &impl View,
+    env: &BlockEnv,
+    txs: &[CheckedTx],
+) -> Result<Applied, ApplyError> {
+    run(Session::new(rules, view, env), txs, &mut Whole { txs })
+}
+
+/// Makes a block from as many candidates as may be in it, in their order.
+pub fn build(
+    rules: &Rules,
+    view: &impl View,
+    env: &BlockEnv,
+    candidates: &[CheckedTx],
+    budget: Budget,
+) -> Result<Built, ApplyError> {
+    let mut picked = Picked { budget, bytes: 0, included: Vec::new(), refused: Vec::new() };
+    let applied = run(Session::new(rules, view, env), candidates, &mut picked)?;
+    Ok(Built { included: picked.included, refused: picked.refused, applied })
+}
+
+/// What becomes of transactions: the one difference between applying and building.
+trait Policy {
+    /// Sets the limits in force, once they are known.
+    fn limit(&mut self, limits: &Limits) -> Result<(), ApplyError>;
+
+    /// Whether the transaction is tried at all.
+    fn wants(&self, tx: &CheckedTx) -> bool;
+
+    /// The transaction is in the block.
+    fn include(&mut self, index: usize, tx: &CheckedTx);
+
+    /// The transaction must not be in the block.
+    fn refuse(&mut self, index: usize, reason: Reason) -> Result<(), ApplyError>;
+}
+
+/// All or nothing.
+struct Whole<'a> {
+    txs: &'a [CheckedTx],
+}
+
+impl Policy for Whole<'_> {
+    fn limit(&mut self, limits: &Limits) -> Result<(), ApplyError> {
+        limits.check(self.txs)
+    }
+
+    fn wants(&self, _tx: &CheckedTx) -> bool {
+        true
+    }
+
+    fn include(&mut self, _index: usize, _tx: &CheckedTx) {}
+
+    fn refuse(&mut self, index: usize, reason: Reason) -> Result<(), ApplyError> {
+        Err(ApplyError::InadmissibleTx { index, reason })
+    }
+}
+
+/// What fits and may be.
+struct Picked {
+    budget: Budget,
+    bytes: u64,
+    included: Vec<usize>,
+    refused: Vec<(usize, Reason)>,
+}
+
+impl Policy for Picked {
+    fn limit(&mut self, limits: &Limits) -> Result<(), ApplyError> {
+        let rate_max = u32::try_from(limits.rate_max).unwrap_or(u32::MAX);
+        self.budget.tx_max = self.budget.tx_max.min(limits.tx_max).min(rate_max);
+        self.budget.bytes_max = self.budget.bytes_max.min(limits.bytes_max);
+        Ok(())
+    }
+
+    fn wants(&self, tx: &CheckedTx) -> bool {
+        let has_place = self.included.len() < self.budget.tx_max as usize;
+        has_place && self.bytes + u64::from(tx.size_bytes()) <= self.budget.bytes_max.into()
+    }
+
+    fn include(&mut self, index: usize, tx: &CheckedTx) {
+        self.bytes += u64::from(tx.size_bytes());
+        self.included.push(index);
+    }
+
+    fn refuse(&mut self, index: usize, reason: Reason) -> Result<(), ApplyError> {
+        self.refused.push((index, reason));
+        Ok(())
+    }
+}
+
+/// The loop over a block.
+fn run(
+    mut session: Session<'_>,
+    txs: &[CheckedTx],
+    policy: &mut impl Policy,
+) -> Result<Applied, ApplyError> {
+    let done = open(&mut session, policy)
+        .and_then(|()| take_all(&mut session, txs, policy))
+        .and_then(|()| finish(&mut session));
+    match done {
+        Ok(()) => close(session),
+        Err(stop) => Err(session.explain(stop, txs)),
+    }
+}
+
+/// Everything that comes before the transactions.
+fn open(session: &mut Session<'_>, policy: &mut impl Policy) -> Result<(), Stop> {
+    let base = [keys::cursor(), keys::totals(), keys::params(), keys::log()];
+    session.require(&base)?;
+    follow(session)?;
+    policy.limit(&Limits::of(session))?;
+    if session.env.height == Height::FIRST {
+        first::write_genesis(session)?;
+    }
+    beacon::record_parent(session)?;
+    beacon::record_certificates(session)?;
+    session.log_root = log::append_parent(session)?;
+    due::visit(session)?;
+    session.events_opening = std::mem::take(&mut session.events);
+    Ok(())
+}
+
+/// Takes all transactions that the policy wants. After an unknown entry was met, the rest is
+/// tried only to find out which other entries are unknown.
+fn take_all(
+    session: &mut Session<'_>,
+    txs: &[CheckedTx],
+    policy: &mut impl Policy,
+) -> Result<(), Stop> {
+    for (index, tx) in txs.iter().enumerate() {
+        if !policy.wants(tx) {
+            continue;
+        }
+        match session.take(tx) {
+            Ok(()) => policy.include(index, tx),
+            Err(Fail::Stop(Stop::Unknown(key))) => session.note_missing(key),
+            Err(_) if session.check_complete().is_err() => {}
+            Err(Fail::Stop(Stop::Fatal(error))) => return Err(error.into()),
+            Err(Fail::Refused(reason)) => policy.refuse(index, reason)?,
+        }
+    }
+    session.check_complete()
+}
+
+/// The last changes of a block.
+fn finish(session: &mut Session<'_>) -> Result<(), Stop> {
+    fee::share(session)?;
+    let (height, tick) = (session.env.height, session.env.tick);
+    let cursor = Cursor { height, tick, ..session.cursor };
+    session.tables.cursors.put(&keys::ONLY, Some(cursor))?;
+    session.tables.totals.put(&keys::ONLY, Some(session.totals))
+}
+
+/// Checks that the block follows the state, and takes over what the state remembers.
+fn follow(session: &mut Session<'_>) -> Result<(), Stop> {
+    let env = session.env;
+    let cursor = session.tables.cursors.get(&keys::ONLY)?.copied();
+    let expected = match &cursor {
+        Some(cursor) => cursor.height.next()?,
+        None => Height::FIRST,
+    };
+    if env.height != expected {
+        return Err(ApplyError::WrongHeight { found: env.height, expected }.into());
+    }
+    let genesis = &session.rules.genesis;
+    let seats = genesis.validators();
+    let seat = seats
+        .binary_search_by(|seat| seat.key.as_bytes().cmp(env.proposer.as_bytes()))
+        .map_err(|_| ApplyError::UnknownProposer(env.proposer))?;
+    session.proposer_owner = seats[seat].owner;
+    let parent_tick = cursor.map_or(genesis.start(), |cursor| cursor.tick);
+    if env.parent_tick != parent_tick {
+        let (found, expected) = (env.parent_tick, parent_tick);
+        return Err(ApplyError::WrongParentTick { found, expected }.into());
+    }
+    match cursor {
+        Some(cursor) => remember(session, cursor)?,
+        None => session.cursor.due_second = due::second_of(env.tick),
+    }
+    check_tick(session, cursor.is_none())
+}
+
+/// Takes the state's parameters, totals and cursor over.
+fn remember(session: &mut Session<'_>, cursor: Cursor) -> Result<(), Stop> {
+    let params = session.tables.params.get(&keys::ONLY)?;
+    let params = params.ok_or(ApplyError::Incomplete(keys::params()))?.params.clone();
+    let totals = session.tables.totals.get(&keys::ONLY)?.copied();
+    let totals = totals.ok_or(ApplyError::Incomplete(keys::totals()))?;
+    session.params = params;
+    session.totals_before = totals;
+    session.totals = totals;
+    session.cursor = cursor;
+    Ok(())
+}
+
+/// Time does not go back and does not jump.
+fn check_tick(session: &Session<'_>, is_first: bool) -> Result<(), Stop> {
+    let (found, earliest) = (session.env.tick, session.env.parent_tick);
+    let step_max = if is_first { FIRST_BLOCK_DELAY_MAX } else { session.params.tick_step_max };
+    let latest = earliest.plus(step_max).unwrap_or(Tick::MAX);
+    if found < earliest || found > latest {
+        return Err(ApplyError::BadTick { found, earliest, latest }.into());
+    }
+    Ok(())
+}
+
+/// How much a block may hold.
+struct Limits {
+    tx_max: u32,
+    rate_max: u64,
+    bytes_max: u32,
+}
+
+impl Limits {
+    fn of(session: &Session<'_>) -> Self {
+        let (env, params) = (session.env, &session.params);
+        let elapsed = env.tick.since(env.parent_tick).unwrap_or_default();
+        let per_second = u64::from(params.tx_per_second_max);
+        let earned = per_second.saturating_mul(elapsed.get()).div_ceil(DurationMs::SECOND.get());
+        let burst = u64::from(params.tx_per_second_max / BURST_DIVISOR);
+        Self {
+            tx_max: params.block_tx_max,
+            rate_max: earned.saturating_add(burst),
+            bytes_max: params.block_bytes_max,
+        }
+    }
+
+    fn check(&self, txs: &[CheckedTx]) -> Result<(), ApplyError> {
+        let count = txs.len();
+        if count > self.tx_max as usize {
+            return Err(ApplyError::TooManyTxs { count, max: self.tx_max });
+        }
+        if count as u64 > self.rate_max {
+            return Err(ApplyError::TooFast { count, max: self.rate_max });
+        }
+        let bytes: u64 = txs.iter().map(|tx| u64::from(tx.size_bytes())).sum();
+        if bytes > self.bytes_max.into() {
+            return Err(ApplyError::TooManyBytes { bytes, max: self.bytes_max });
+        }
+        Ok(())
+    }
+}
+
+/// Checks the money and puts the result together.
+fn close(mut session: Session<'_>) -> Result<Applied, ApplyError> {
+    let height = session.env.height;
+    let mut events = std::mem::take(&mut session.events_opening);
+    events.append(&mut session.events);
+    let block_receipt = BlockReceipt { height, events };
+    session.hash_leaf(&block_receipt);
+    let receipts_root = session.receipts_root();
+    let in_receipts: usize = session.receipts.iter().map(|receipt| receipt.events.len()).sum();
+    let events_len = in_receipts + block_receipt.events.len();
+
+    let Session { tables, totals, totals_before, receipts, log_root, .. } = session;
+    let closed = tables.close();
+    let (held_before, held_after) = (closed.held_before, closed.held_after);
+    totals.check(&Count { totals_before, held_before, held_after })?;
+    let changes: BTreeMap<_, _> = closed.changes.into_iter().collect();
+    Ok(Applied { changes, receipts, block_receipt, receipts_root, log_root, events_len })
+}

@@ -1,0 +1,29 @@
+//! How far the ledger has come: the last block, the due queue and the beacons. One entry, because
+//! every block reads and writes all of it; and in the state, because a node that synchronised its
+//! state must continue at the same place as one that executed every block.
+
+use tg_types::ids::Noun;
+use tg_types::{Height, Tick};
+
+use crate::entry::{Entry, entry};
+
+entry! {
+    /// How far the ledger has come.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Cursor {
+        /// The last block's height.
+        pub height: Height,
+        /// The last block's time.
+        pub tick: Tick,
+        /// The second whose bucket of the due queue is visited next.
+        pub due_second: u64,
+        /// Items of that second which were visited already.
+        pub due_index: u64,
+        /// The last height whose certificate is recorded.
+        pub beacon: Height,
+    }
+}
+
+impl Entry for Cursor {
+    const NOUN: Noun = Noun::Cursor;
+}

@@ -1,0 +1,281 @@
+//! What falls due when. Stakes come free, jobs expire and idempotency ids are forgotten at some
+//! time, and no transaction is there to do it. Everything with a date is put into the bucket of
+//! its second, and every block visits the buckets up to its own time.
+//!
+//! The work of a block is bounded; what is left continues in the next block at the cursor. A
+//! bucket is a head that counts and pages that hold, so that a second into which many dates fall
+//! never becomes one huge entry. Nothing is visited before its time, and nothing twice.
+
+use tg_types::codec::encode_list;
+use tg_types::ids::{AccountId, JobId, Noun, StateKey};
+use tg_types::{Decode, DecodeError, DurationMs, Encode, Reader, Tick, TimeError, wire};
+
+use crate::entry::{Entry, entry, key_of};
+use crate::error::{ApplyError, Stop};
+use crate::session::Session;
+use crate::{job, keys, seen, stake};
+
+/// Items in one page: a page stays below 3 KiB, and a busy second needs few pages.
+pub const PAGE_ITEMS_MAX: usize = 64;
+
+/// Seconds a block visits at most. Blocks are less than a second apart, so this catches up with a
+/// long pause sixty times faster than time passes, and bounds the look-ups of a block.
+pub const SECONDS_PER_BLOCK_MAX: u64 = 64;
+
+wire! {
+    /// Something with a date.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum DueItem {
+        /// A used idempotency id may be forgotten.
+        ForgetSeen {
+            /// The id of its entry.
+            id: [u8; 32],
+        } = 1,
+        /// Unbonding stake comes free.
+        ReleaseStake {
+            /// Whose.
+            account: AccountId,
+        } = 2,
+        /// A job expires, or a closed one may be forgotten.
+        CloseJob {
+            /// Which.
+            job: JobId,
+        } = 3,
+    }
+}
+
+entry! {
+    /// How many things fall due in one second.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct DueHead {
+        /// Items in the pages of this second, visited ones included.
+        pub count: u64,
+    }
+}
+
+impl Entry for DueHead {
+    const NOUN: Noun = Noun::Due;
+}
+
+entry! {
+    /// Some of the things that fall due in one second.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct DuePage {
+        /// In the order in which they were added.
+        pub items: DueItems,
+    }
+}
+
+impl Entry for DuePage {
+    const NOUN: Noun = Noun::Due;
+}
+
+/// At most [`PAGE_ITEMS_MAX`] items.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DueItems(Vec<DueItem>);
+
+impl DueItems {
+    /// The items.
+    pub fn as_slice(&self) -> &[DueItem] {
+        &self.0
+    }
+}
+
+impl Encode for DueItems {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_list(&self.0, out);
+    }
+}
+
+impl Decode for DueItems {
+    const BYTES_MIN: usize = 1;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.list(PAGE_ITEMS_MAX).map(Self)
+    }
+}
+
+/// Which page of which second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageOf {
+    /// The second since the Unix epoch.
+    pub second: u64,
+    /// The page, counted from 0.
+    pub page: u64,
+}
+
+/// The bucket of an instant: the first second that is not before it.
+pub(crate) fn second_of(tick: Tick) -> u64 {
+    tick.get().div_ceil(DurationMs::SECOND.get())
+}
+
+/// Puts an item on its date. Called as the last change of an action.
+pub(crate) fn add(session: &mut Session<'_>, tick: Tick, item: DueItem) -> Result<(), Stop> {
+    // A second the cursor has left is never visited again, so a date in it moves to the cursor.
+    let second = second_of(tick).max(session.cursor.due_second);
+    let head = session.tables.due_heads.find(&keys::due_head_id(second))?;
+    let count = session.tables.due_heads.at(head).map_or(0, |head| head.count);
+    let place = Place::of(count);
+    let page_id = keys::due_page_id(PageOf { second, page: place.page });
+    let page = match place.index {
+        0 => session.tables.due_pages.find_new(&page_id), // the count says that it does not exist
+        _ => session.tables.due_pages.find(&page_id)?,
+    };
+    let count = count.checked_add(1).ok_or(TimeError::Overflow)?;
+
+    *session.tables.due_heads.at_mut(head) = Some(DueHead { count });
+    session.tables.due_pages.at_mut(page).get_or_insert_default().items.0.push(item);
+    Ok(())
+}
+
+/// Visits what has fallen due, as much as a block may.
+pub(crate) fn visit(session: &mut Session<'_>) -> Result<(), Stop> {
+    load_ahead(session)?;
+    let now = session.env.tick.second();
+    let mut items_left = u64::from(session.params.due_per_block_max);
+    let mut seconds_left = SECONDS_PER_BLOCK_MAX;
+    while seconds_left > 0 && session.cursor.due_second <= now {
+        let is_finished = visit_second(session, &mut items_left)?;
+        if !is_finished {
+            break;
+        }
+        session.cursor.due_second += 1;
+        session.cursor.due_index = 0;
+        seconds_left -= 1;
+    }
+    Ok(())
+}
+
+/// Visits the rest of the cursor's second; says whether it is finished.
+fn visit_second(session: &mut Session<'_>, items_left: &mut u64) -> Result<bool, Stop> {
+    let second = session.cursor.due_second;
+    let head = session.tables.due_heads.find(&keys::due_head_id(second))?;
+    // The count is read again every time: what is visited may add to this very second.
+    while let Some(count) = session.tables.due_heads.at(head).map(|head| head.count) {
+        if session.cursor.due_index == count {
+            *session.tables.due_heads.at_mut(head) = None;
+            break;
+        }
+        if *items_left == 0 {
+            return Ok(false);
+        }
+        visit_item(session, count)?;
+        *items_left -= 1;
+    }
+    Ok(true)
+}
+
+/// Visits the item at the cursor, and drops its page after the page's last item.
+fn visit_item(session: &mut Session<'_>, count: u64) -> Result<(), Stop> {
+    let second = session.cursor.due_second;
+    let place = Place::of(session.cursor.due_index);
+    let page_id = keys::due_page_id(PageOf { second, page: place.page });
+    let page = session.tables.due_pages.find(&page_id)?;
+    let item = session
+        .tables
+        .due_pages
+        .at(page)
+        .and_then(|page| page.items.0.get(place.index).copied())
+        .ok_or(ApplyError::Incomplete(key_of::<DuePage>(page_id)))?;
+    session.cursor.due_index += 1;
+    match item {
+        DueItem::ForgetSeen { id } => seen::forget(session, &id)?,
+        DueItem::ReleaseStake { account } => stake::release(session, &account)?,
+        DueItem::CloseJob { job } => job::fall_due(session, &job)?,
+    }
+    let is_page_done = place.index + 1 == PAGE_ITEMS_MAX || session.cursor.due_index == count;
+    if is_page_done {
+        drop_page(session, &page_id, place)?;
+    }
+    Ok(())
+}
+
+/// Drops a page all of whose items were visited; one that was added to meanwhile stays.
+fn drop_page(session: &mut Session<'_>, page_id: &[u8; 32], place: Place) -> Result<(), Stop> {
+    let page = session.tables.due_pages.find(page_id)?;
+    let items = session.tables.due_pages.at(page).map_or(0, |page| page.items.0.len());
+    if items == place.index + 1 {
+        *session.tables.due_pages.at_mut(page) = None;
+    }
+    Ok(())
+}
+
+/// Names all unknown entries that a visit will need, stage by stage, so that a view which loads on
+/// demand is asked a few times per block and not once per entry.
+fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
+    let first = session.cursor.due_second;
+    let last = session.env.tick.second().min(first.saturating_add(SECONDS_PER_BLOCK_MAX - 1));
+    let heads: Vec<StateKey> = (first..=last).map(keys::due_head).collect();
+    session.require(&heads)?;
+    let page_ids = pages_ahead(session, first..=last)?;
+    let pages: Vec<StateKey> = page_ids.iter().map(|id| key_of::<DuePage>(*id)).collect();
+    session.require(&pages)?;
+    let mut subjects = Vec::new();
+    for id in page_ids {
+        if let Some(page) = session.tables.due_pages.get(&id)? {
+            subjects.extend(page.items.0.iter().flat_map(subjects_of));
+        }
+    }
+    session.require(&subjects)?;
+    let owners = owners_ahead(session, &subjects)?;
+    session.require(&owners)
+}
+
+/// The accounts of the owners of jobs, whose escrow may go back.
+fn owners_ahead(session: &mut Session<'_>, subjects: &[StateKey]) -> Result<Vec<StateKey>, Stop> {
+    let mut owners = Vec::new();
+    for subject in subjects.iter().filter(|subject| subject.noun() == Noun::Job) {
+        let job = session.tables.jobs.get(&subject.id())?;
+        owners.extend(job.map(|job| keys::account(&job.owner)));
+    }
+    Ok(owners)
+}
+
+/// The ids of the pages that the block's allowance of items reaches.
+fn pages_ahead(
+    session: &mut Session<'_>,
+    seconds: std::ops::RangeInclusive<u64>,
+) -> Result<Vec<[u8; 32]>, Stop> {
+    let mut items_left = u64::from(session.params.due_per_block_max);
+    let mut index = session.cursor.due_index;
+    let mut pages = Vec::new();
+    for second in seconds {
+        let head = session.tables.due_heads.get(&keys::due_head_id(second))?;
+        let count = head.map_or(0, |head| head.count);
+        let end = count.min(index.saturating_add(items_left));
+        if index < end {
+            let range = Place::of(index).page..=Place::of(end - 1).page;
+            pages.extend(range.map(|page| keys::due_page_id(PageOf { second, page })));
+        }
+        items_left = items_left.saturating_sub(end.saturating_sub(index));
+        index = 0;
+        if items_left == 0 {
+            break;
+        }
+    }
+    Ok(pages)
+}
+
+/// The entries that visiting an item surely touches.
+fn subjects_of(item: &DueItem) -> Vec<StateKey> {
+    match item {
+        DueItem::ForgetSeen { id } => vec![keys::seen_by_id(*id)],
+        DueItem::ReleaseStake { account } => vec![keys::stake(account), keys::account(account)],
+        DueItem::CloseJob { job } => vec![keys::job(job)],
+    }
+}
+
+/// Where an item lies in its second.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    page: u64,
+    index: usize,
+}
+
+impl Place {
+    fn of(item: u64) -> Self {
+        let size = PAGE_ITEMS_MAX as u64;
+        let index = usize::try_from(item % size).expect("a remainder below a page's size");
+        Self { page: item / size, index }
+    }
+}

@@ -1,0 +1,122 @@
+//! Under which key each entry is stored. Public, because the edge reads entries by key; in one
+//! place, because two nouns that shared a key would overwrite each other.
+
+use tg_types::hash::{Tag, tagged};
+use tg_types::ids::{AccountId, JobId, NodeId, Noun, StateKey};
+use tg_types::{Height, IdempotencyId, PublicKey};
+
+use crate::beacon::RING_HEIGHTS;
+use crate::due::PageOf;
+
+/// The id of an entry of which there is only one.
+pub(crate) const ONLY: [u8; 32] = [0; 32];
+
+const SEEN: Tag = Tag::new("tensorgrid/seen");
+
+/// The running totals.
+pub fn totals() -> StateKey {
+    StateKey::new(Noun::Totals, ONLY)
+}
+
+/// The ledger's parameters.
+pub fn params() -> StateKey {
+    StateKey::new(Noun::Params, ONLY)
+}
+
+/// How far the ledger has come.
+pub fn cursor() -> StateKey {
+    StateKey::new(Noun::Cursor, ONLY)
+}
+
+/// The header log.
+pub fn log() -> StateKey {
+    StateKey::new(Noun::Log, ONLY)
+}
+
+/// An account.
+pub fn account(id: &AccountId) -> StateKey {
+    StateKey::new(Noun::Account, *id.as_bytes())
+}
+
+/// An account's stake.
+pub fn stake(id: &AccountId) -> StateKey {
+    StateKey::new(Noun::Stake, *id.as_bytes())
+}
+
+/// A validator's seat, by its voting key.
+pub fn validator(key: &PublicKey) -> StateKey {
+    StateKey::new(Noun::Validator, *key.as_bytes())
+}
+
+/// A provider's node.
+pub fn node(id: &NodeId) -> StateKey {
+    StateKey::new(Noun::Node, *id.as_bytes())
+}
+
+/// The reports that a node is absent.
+pub fn absence(id: &NodeId) -> StateKey {
+    StateKey::new(Noun::Absence, *id.as_bytes())
+}
+
+/// A job.
+pub fn job(id: &JobId) -> StateKey {
+    StateKey::new(Noun::Job, *id.as_bytes())
+}
+
+/// A used idempotency id. Every account has ids of its own.
+pub fn seen(account: &AccountId, id: &IdempotencyId) -> StateKey {
+    seen_by_id(seen_id(account, id))
+}
+
+/// The recorded digest of the header at a height, as long as the ring reaches back.
+pub fn header(height: Height) -> StateKey {
+    StateKey::new(Noun::Headers, ring_id(height))
+}
+
+/// The beacon of a height, as long as the ring reaches back.
+pub fn beacon(height: Height) -> StateKey {
+    StateKey::new(Noun::Beacon, ring_id(height))
+}
+
+/// How many things fall due in a second since the Unix epoch.
+pub fn due_head(second: u64) -> StateKey {
+    StateKey::new(Noun::Due, due_head_id(second))
+}
+
+/// One page of the things that fall due in a second.
+pub fn due_page(page: PageOf) -> StateKey {
+    StateKey::new(Noun::Due, due_page_id(page))
+}
+
+pub(crate) fn seen_by_id(id: [u8; 32]) -> StateKey {
+    StateKey::new(Noun::Seen, id)
+}
+
+pub(crate) fn seen_id(account: &AccountId, id: &IdempotencyId) -> [u8; 32] {
+    *tagged(SEEN, &[account.as_bytes(), id.as_bytes()]).as_bytes()
+}
+
+pub(crate) fn ring_id(height: Height) -> [u8; 32] {
+    numbers_id([height.get() % RING_HEIGHTS, 0])
+}
+
+pub(crate) fn due_head_id(second: u64) -> [u8; 32] {
+    numbers_id([second, 0])
+}
+
+/// Pages stand behind the head; the last page that can be written is two short of 2^64, which
+/// nobody reaches by adding one item at a time.
+pub(crate) fn due_page_id(page: PageOf) -> [u8; 32] {
+    numbers_id([page.second, page.page.saturating_add(1)])
+}
+
+/// Two numbers as an id. The byte that varies most comes first, because the state's index tells
+/// keys apart by their first bytes.
+fn numbers_id(numbers: [u64; 2]) -> [u8; 32] {
+    let mut id = [0; 32];
+    let (words, _) = id.as_chunks_mut::<8>();
+    for (word, number) in words.iter_mut().zip(numbers) {
+        *word = number.to_le_bytes();
+    }
+    id
+}

@@ -1,0 +1,62 @@
+//! The ledger: accounts, stake, nodes, jobs and their money as one deterministic state machine.
+//!
+//! It is a function of a view of the state and a block, and answers with the entries that change
+//! and with receipts. It has no clock, no randomness, no disk and no threads, and computes with
+//! integers only, so every node that executes a block gets the same bytes. Signatures are checked
+//! before ([`tg_types::CheckedTx`]); evidence and certificates are judged through traits, because
+//! their formats belong to the engine.
+//!
+//! Invariants: money is neither made nor lost, and every block proves it to itself; a transaction
+//! that fails changes nothing but its sender's fee and nonce; the work of a block is bounded.
+
+mod absence;
+mod account;
+mod admit;
+mod beacon;
+mod block;
+mod cursor;
+mod due;
+mod entry;
+mod error;
+mod fee;
+mod first;
+mod job;
+pub mod keys;
+mod log;
+mod node;
+mod params;
+mod planted;
+pub mod query;
+mod reads;
+mod rules;
+mod seen;
+mod session;
+mod slash;
+mod stake;
+mod table;
+mod totals;
+mod view;
+
+pub use absence::{AbsenceEntry, Seats};
+pub use account::{AccountEntry, Lanes};
+pub use beacon::{
+    BeaconEntry, CERTIFICATE_BYTES_MAX, CERTIFICATE_LAG_MAX, HeaderEntry, RING_HEIGHTS,
+};
+pub use block::{Applied, Built, FIRST_BLOCK_DELAY_MAX, apply, build};
+pub use cursor::Cursor;
+pub use due::{DueHead, DueItem, DueItems, DuePage, PAGE_ITEMS_MAX, PageOf, SECONDS_PER_BLOCK_MAX};
+pub use error::ApplyError;
+pub use fee::floor as fee_floor;
+pub use job::JobEntry;
+pub use log::LogEntry;
+pub use node::NodeEntry;
+pub use params::ParamsEntry;
+#[cfg(feature = "planted-bugs")]
+pub use planted::PlantedBug;
+pub use reads::reads;
+pub use rules::{BlockEnv, Budget, Rules};
+pub use seen::SeenEntry;
+pub use slash::{EVIDENCE_PER_BLOCK_MAX, ValidatorEntry};
+pub use stake::{StakeEntry, UNBONDING_MAX, Unbonding, Unbondings};
+pub use totals::{Part, Totals};
+pub use view::{ChangeSet, Lookup, MemoryView, PartialView, View};

@@ -1,0 +1,96 @@
+//! Which entries a block will surely touch, as far as that can be known without reading any. The
+//! edge loads them in one go before it calls `apply` or `build`; for ordinary blocks that is all.
+//! What is not named here (an offender's stake, a full page of the due queue) is asked for by
+//! [`crate::ApplyError::Missing`]. So this list may be too short, but never decides anything.
+
+use tg_types::ids::{JobId, StateKey};
+use tg_types::{Action, CheckedTx, Genesis, Height, Params, Tick, TxBody};
+
+use crate::rules::BlockEnv;
+use crate::{due, keys};
+
+/// The entries that a block of these transactions surely touches, sorted and without repetition.
+pub fn reads(genesis: &Genesis, env: &BlockEnv, txs: &[CheckedTx]) -> Vec<StateKey> {
+    let mut out = vec![keys::totals(), keys::params(), keys::cursor(), keys::log()];
+    add_block(genesis, env, &mut out);
+    if env.height == Height::FIRST {
+        add_genesis(genesis, &mut out);
+    }
+    for tx in txs {
+        let body = tx.body();
+        out.push(keys::account(&body.sender));
+        if let Some(id) = &body.idempotency {
+            out.push(keys::seen(&body.sender, id));
+            add_due(env.tick.plus(genesis.params().seen_retention).ok(), &mut out);
+        }
+        add_action(genesis, env, tx, &mut out);
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// What every block touches.
+fn add_block(genesis: &Genesis, env: &BlockEnv, out: &mut Vec<StateKey>) {
+    let mut seats = genesis.validators().iter();
+    let seat = seats.find(|seat| seat.key.as_bytes() == env.proposer.as_bytes());
+    out.extend(seat.map(|seat| keys::account(&seat.owner)));
+    out.extend(env.height.minus(1).map(keys::header));
+    for (height, _) in &env.certificates {
+        out.extend([keys::header(*height), keys::beacon(*height)]);
+    }
+    // The due queue has usually come as far as the parent's second.
+    let first = env.parent_tick.second().saturating_add(1);
+    let last = env.tick.second().min(first.saturating_add(due::SECONDS_PER_BLOCK_MAX));
+    out.extend((first..=last).map(keys::due_head));
+}
+
+/// What the first block writes.
+fn add_genesis(genesis: &Genesis, out: &mut Vec<StateKey>) {
+    out.extend(genesis.allocations().iter().map(|(account, _)| keys::account(account)));
+    for seat in genesis.validators() {
+        out.extend([keys::stake(&seat.owner), keys::validator(&seat.key)]);
+    }
+}
+
+/// What an action touches besides its sender.
+fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<StateKey>) {
+    let body: &TxBody = tx.body();
+    let params: &Params = genesis.params();
+    match &body.action {
+        Action::Transfer { to, .. } => out.push(keys::account(to)),
+        Action::Stake { .. } => out.push(keys::stake(&body.sender)),
+        Action::Unstake { .. } => {
+            out.push(keys::stake(&body.sender));
+            add_due(env.tick.plus(params.unbonding).ok(), out);
+        }
+        Action::RegisterNode { node, .. } | Action::ChangeNode { node, .. } => {
+            out.push(keys::node(node));
+        }
+        Action::LeaveNode { node } => out.extend([keys::node(node), keys::absence(node)]),
+        Action::ReportAbsent { nodes, .. } => {
+            let speaks =
+                |owner, key: &[u8; 32]| owner == body.sender || key == body.sender.as_bytes();
+            let seats = genesis.validators().iter();
+            out.extend(
+                seats
+                    .filter(|seat| speaks(seat.owner, seat.key.as_bytes()))
+                    .map(|seat| keys::validator(&seat.key)),
+            );
+            for node in nodes.as_slice() {
+                out.extend([keys::node(node), keys::absence(node)]);
+            }
+        }
+        Action::SubmitJob { spec, .. } => {
+            out.push(keys::job(&JobId::of(tx.id())));
+            add_due(env.tick.plus(spec.expires_after).ok(), out);
+        }
+        Action::CancelJob { job } => out.push(keys::job(job)),
+        Action::SubmitEvidence { .. } => {}
+    }
+}
+
+/// The bucket of a date, if the date can be written.
+fn add_due(tick: Option<Tick>, out: &mut Vec<StateKey>) {
+    out.extend(tick.map(|tick| keys::due_head(due::second_of(tick))));
+}

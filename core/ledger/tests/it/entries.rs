@@ -1,0 +1,157 @@
+//! The byte forms of entries: one per value, bounded, and kept as they are.
+
+use crate::world::*;
+use expect_test::expect;
+use tg_ledger::{
+    AbsenceEntry, AccountEntry, BeaconEntry, Cursor, DueHead, DuePage, HeaderEntry, JobEntry,
+    LogEntry, NodeEntry, ParamsEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+};
+use tg_types::hash::sha256;
+use tg_types::ids::{Hash32, Noun};
+use tg_types::tx::NodeSet;
+use tg_types::{Action, Decode, DecodeError, Encode, IdempotencyId, TxBody};
+
+/// A state with entries of every noun.
+fn full_world() -> World {
+    let mut world = World::new();
+    world.succeed(account(0), Action::RegisterNode { node: node(1), descriptor: descriptor(5) });
+    world.succeed(owner(1), Action::Unstake { amount: units(1_000) });
+    world.wait(8_000);
+    world.env.certificates = vec![world.certificate(1)];
+    let epoch = world.env.tick.get() / 4_000;
+    let nodes = NodeSet::new(vec![node(1)]).expect("one node");
+    world.succeed(owner(2), Action::ReportAbsent { epoch, nodes });
+    let submit = world.body(account(0), Action::SubmitJob { spec: job_spec(1), escrow: units(3) });
+    let idempotency = Some(IdempotencyId::new([4; 16]));
+    world.block(&[world.sign(TxBody { idempotency, ..submit })]);
+    world.succeed(account(0), evidence_against(&vote_key(3)));
+    world
+}
+
+/// Bytes of every entry of a state, by noun.
+fn entries(noun: Noun) -> Vec<Vec<u8>> {
+    let world = full_world();
+    let of_noun = world.view.iter().filter(|(key, _)| key.noun() == noun);
+    let bytes: Vec<_> = of_noun.map(|(_, bytes)| bytes.to_vec()).collect();
+    assert!(!bytes.is_empty(), "{noun:?} has an entry");
+    bytes
+}
+
+/// Any bytes are refused, or are the byte form of what they are read as.
+fn check_bytes<T: Encode + Decode>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let value = T::from_bytes(bytes)?;
+    assert_eq!(value.to_bytes(), bytes);
+    Ok(value)
+}
+
+/// Good bytes are read; cut, lengthened and altered ones never make a second form.
+fn check_forms<T: Encode + Decode>(good: &[u8]) {
+    assert!(check_bytes::<T>(good).is_ok());
+    for end in 0..good.len() {
+        assert!(check_bytes::<T>(&good[..end]).is_err(), "cut at {end}");
+    }
+    let _longer_is_another_or_none = check_bytes::<T>(&[good, &[0]].concat());
+    for at in 0..good.len() {
+        for flip in [1, 0x80, 0xff] {
+            let mut bad = good.to_vec();
+            bad[at] ^= flip;
+            let read = check_bytes::<T>(&bad);
+            assert!(at > 0 || matches!(read, Err(DecodeError::Version { .. })), "format byte");
+        }
+    }
+}
+
+macro_rules! for_every_entry {
+    ($check:ident) => {
+        $check::<Totals>(Noun::Totals);
+        $check::<AccountEntry>(Noun::Account);
+        $check::<SeenEntry>(Noun::Seen);
+        $check::<StakeEntry>(Noun::Stake);
+        $check::<NodeEntry>(Noun::Node);
+        $check::<JobEntry>(Noun::Job);
+        $check::<HeaderEntry>(Noun::Headers);
+        $check::<BeaconEntry>(Noun::Beacon);
+        $check::<LogEntry>(Noun::Log);
+        $check::<ParamsEntry>(Noun::Params);
+        $check::<ValidatorEntry>(Noun::Validator);
+        $check::<Cursor>(Noun::Cursor);
+        $check::<AbsenceEntry>(Noun::Absence);
+    };
+}
+
+#[test]
+fn entry_bytes_have_one_form() {
+    fn check<T: Encode + Decode>(noun: Noun) {
+        for bytes in entries(noun) {
+            check_forms::<T>(&bytes);
+        }
+    }
+    for_every_entry!(check);
+    for bytes in entries(Noun::Due) {
+        match bytes.len() {
+            9 => check_forms::<DueHead>(&bytes),
+            _ => check_forms::<DuePage>(&bytes),
+        }
+    }
+}
+
+#[test]
+fn prop_random_bytes_never_panic_and_have_one_form() {
+    arbtest::arbtest(|u| {
+        let bytes: Vec<u8> = [&[1][..], u.arbitrary::<&[u8]>()?].concat();
+        let all = [
+            check_bytes::<Totals>(&bytes).is_ok(),
+            check_bytes::<AccountEntry>(&bytes).is_ok(),
+            check_bytes::<SeenEntry>(&bytes).is_ok(),
+            check_bytes::<StakeEntry>(&bytes).is_ok(),
+            check_bytes::<NodeEntry>(&bytes).is_ok(),
+            check_bytes::<JobEntry>(&bytes).is_ok(),
+            check_bytes::<DueHead>(&bytes).is_ok(),
+            check_bytes::<DuePage>(&bytes).is_ok(),
+            check_bytes::<HeaderEntry>(&bytes).is_ok(),
+            check_bytes::<BeaconEntry>(&bytes).is_ok(),
+            check_bytes::<LogEntry>(&bytes).is_ok(),
+            check_bytes::<ParamsEntry>(&bytes).is_ok(),
+            check_bytes::<ValidatorEntry>(&bytes).is_ok(),
+            check_bytes::<Cursor>(&bytes).is_ok(),
+            check_bytes::<AbsenceEntry>(&bytes).is_ok(),
+        ];
+        assert!(all.iter().filter(|is_read| **is_read).count() <= 4, "few forms look alike");
+        Ok(())
+    });
+}
+
+#[test]
+fn account_lanes_are_written_only_if_used() {
+    let unused = [1, 0, 0, 0, 0, 0, 0, 0, 9, 0];
+    let entry = check_bytes::<AccountEntry>(&unused).expect("canonical");
+    assert_eq!((entry.balance, entry.lanes.used().count()), (units(9), 0));
+    let zero_in_lane_2 = [&unused[..9], &[0b100], &[0; 8]].concat();
+    let refused = check_bytes::<AccountEntry>(&zero_in_lane_2);
+    assert!(matches!(refused, Err(DecodeError::Range { at: 18, .. })));
+    let one_in_lane_2 = [&unused[..9], &[0b100], &1_u64.to_be_bytes()].concat();
+    let entry = check_bytes::<AccountEntry>(&one_in_lane_2).expect("canonical");
+    assert!(entry.lanes.used().eq([(2, tg_types::Nonce::new(1))]));
+}
+
+#[test]
+fn absence_of_seats_that_cannot_be_is_refused() {
+    let mut bytes = AbsenceEntry::default().to_bytes();
+    bytes[9] = 0x80;
+    assert!(matches!(check_bytes::<AbsenceEntry>(&bytes), Err(DecodeError::Range { .. })));
+}
+
+/// The state of a fixed history. It changes only when the ledger's meaning or a byte form does,
+/// and then every network forks: changing this value is a decision of its own.
+#[test]
+fn state_of_a_fixed_history_stays_as_it_is() {
+    let world = full_world();
+    let mut bytes = Vec::new();
+    for (key, entry) in world.view.iter() {
+        key.encode(&mut bytes);
+        bytes.extend_from_slice(entry);
+    }
+    let state = Hash32::new(sha256(&[&bytes]));
+    expect!["38 entries cec45e2312c0df3436799533932c6065d7244236d16fc9bd62b7a4ba35d23dba"]
+        .assert_eq(&format!("{} entries {state}", world.view.len()));
+}

@@ -1,0 +1,76 @@
+//! Views that have not loaded everything.
+
+use crate::world::*;
+use tg_ledger::{ApplyError, Lookup, PartialView, View, apply, build, keys, reads};
+use tg_types::{Action, IdempotencyId, TxBody};
+
+/// Everything that `reads` names, as it is in the state.
+fn loaded(world: &World, txs: &[tg_types::CheckedTx]) -> PartialView {
+    let keys = reads(&world.rules.genesis, &world.env, txs);
+    assert!(keys.is_sorted_by(|a, b| a < b));
+    let bytes = |key| match world.view.get(&key) {
+        Lookup::Present(bytes) => (key, Some(bytes.to_vec())),
+        Lookup::Absent | Lookup::Unknown => (key, None),
+    };
+    keys.into_iter().map(bytes).collect()
+}
+
+#[test]
+fn missing_entries_are_all_named_at_once() {
+    let world = World::new();
+    let txs = [
+        world.tx(account(0), transfer(account(1), 5)),
+        world.tx(account(2), transfer(account(3), 5)),
+    ];
+    let error = apply(&world.rules, &PartialView::new(), &world.env, &txs);
+    let named = reads(&world.rules.genesis, &world.env, &txs);
+    assert_eq!(error, Err(ApplyError::Missing(named.clone())));
+    let built = build(&world.rules, &PartialView::new(), &world.env, &txs, NO_BUDGET);
+    assert_eq!(built.expect_err("nothing is known"), ApplyError::Missing(named));
+}
+
+#[test]
+fn reads_suffice_for_ordinary_blocks() {
+    let mut world = World::new();
+    let mark = Some(IdempotencyId::new([1; 16]));
+    let marked = world.body(account(3), transfer(account(60), 5));
+    let txs = [
+        world.tx(account(0), transfer(account(1), 5)),
+        world.tx(account(1), Action::Stake { amount: units(2_000_000) }),
+        world.tx(account(2), Action::SubmitJob { spec: job_spec(7_000), escrow: units(9) }),
+        world.sign(TxBody { idempotency: mark, ..marked }),
+        world.tx(account(4), Action::RegisterNode { node: node(1), descriptor: descriptor(1) }),
+    ];
+    world.wait(1_000);
+    world.env.certificates = vec![world.certificate(1)];
+    let applied = apply(&world.rules, &loaded(&world, &txs), &world.env, &txs);
+    assert_eq!(applied, world.try_block(&txs));
+    applied.expect("nothing is missing");
+}
+
+#[test]
+fn missing_entries_of_later_transactions_are_named_too() {
+    let mut world = World::new();
+    world.env.tick = world.env.parent_tick;
+    let txs = [
+        world.tx(account(0), evidence_against(&vote_key(1))),
+        world.tx(account(1), evidence_against(&vote_key(2))),
+        world.tx(account(2), transfer(account(2), 1)),
+    ];
+    let error = apply(&world.rules, &loaded(&world, &txs), &world.env, &txs);
+    let mut named = vec![keys::validator(&vote_key(1)), keys::validator(&vote_key(2))];
+    named.sort_unstable();
+    assert_eq!(error, Err(ApplyError::Missing(named)));
+}
+
+#[test]
+fn missing_entries_come_before_a_refusal_that_may_depend_on_them() {
+    let world = World::new();
+    let [first, second] = world
+        .txs(account(0), vec![evidence_against(&vote_key(1)), transfer(account(1), 5)])
+        .try_into()
+        .expect("two");
+    let txs = [first, second.clone(), second];
+    let error = apply(&world.rules, &loaded(&world, &txs), &world.env, &txs);
+    assert!(matches!(error, Err(ApplyError::Missing(_))));
+}

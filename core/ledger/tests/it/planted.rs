@@ -1,0 +1,203 @@
+//! Every planted bug can be noticed from outside, and the check that notices it passes without.
+
+use crate::world::*;
+use tg_ledger::{Applied, ApplyError, Part, PlantedBug, apply};
+use tg_types::tx::NodeSet;
+use tg_types::{Action, Amount, CheckedTx, JobId, Status};
+
+/// A network that makes one mistake, or none.
+fn world_with(bug: Option<PlantedBug>) -> World {
+    let mut world = World::new();
+    world.rules.planted = bug;
+    world
+}
+
+/// Applies a block without the checks of `World::block`, which the bug would trip.
+fn run(world: &mut World, txs: &[CheckedTx]) -> Result<Applied, ApplyError> {
+    let applied = apply(&world.rules, &world.view, &world.env, txs)?;
+    world.commit(&applied);
+    Ok(applied)
+}
+
+fn run_one(world: &mut World, sender: tg_types::AccountId, action: Action) -> Applied {
+    let tx = world.tx(sender, action);
+    run(world, &[tx]).expect("valid")
+}
+
+/// What is observed without and with a bug.
+struct Expected<T> {
+    healthy: T,
+    sick: T,
+}
+
+/// The observation differs with the bug, and only with the bug.
+fn check<T: Copy + PartialEq + std::fmt::Debug>(
+    bug: PlantedBug,
+    observe: impl Fn(World) -> T,
+    expected: &Expected<T>,
+) {
+    assert_eq!(observe(world_with(None)), expected.healthy, "without a bug");
+    assert_eq!(observe(world_with(Some(bug))), expected.sick, "with {bug:?}");
+}
+
+/// Which part of the money a block finds out of balance.
+fn unbalanced(result: &Result<Applied, ApplyError>) -> Option<Part> {
+    match result {
+        Err(ApplyError::Unbalanced { part, .. }) => Some(*part),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn submit(world: &mut World) -> JobId {
+    let submit = Action::SubmitJob { spec: job_spec(10_000), escrow: units(500) };
+    JobId::of(run_one(world, account(0), submit).receipts[0].tx)
+}
+
+#[test]
+fn planted_skip_nonce_lets_a_transaction_be_replayed() {
+    let observe = |mut world: World| {
+        let tx = world.tx(account(0), transfer(account(50), 5));
+        run(&mut world, std::slice::from_ref(&tx)).expect("valid");
+        let _again = run(&mut world, &[tx]);
+        world.balance(&account(50))
+    };
+    check(PlantedBug::SkipNonce, observe, &Expected { healthy: 5, sick: 10 });
+}
+
+#[test]
+fn planted_pay_twice_is_caught_by_the_totals() {
+    let observe = |mut world: World| {
+        let tx = world.tx(account(0), transfer(account(50), 5));
+        unbalanced(&run(&mut world, &[tx]))
+    };
+    check(PlantedBug::PayTwice, observe, &Expected { healthy: None, sick: Some(Part::Balances) });
+}
+
+#[test]
+fn planted_mint_on_transfer_raises_the_supply() {
+    let observe = |mut world: World| {
+        run_one(&mut world, account(0), transfer(account(50), 5));
+        world.totals().supply.units() - world.rules.genesis.supply().units()
+    };
+    check(PlantedBug::MintOnTransfer, observe, &Expected { healthy: 0, sick: 5 });
+}
+
+#[test]
+fn planted_forged_evidence_slashes_the_innocent() {
+    let observe = |mut world: World| {
+        run_one(&mut world, account(0), forged_evidence(&vote_key(1)));
+        world.validator(&vote_key(1)).expect("a seat").slashed.is_some()
+    };
+    check(PlantedBug::ForgedEvidence, observe, &Expected { healthy: false, sick: true });
+}
+
+#[test]
+fn planted_forget_unbonding_never_releases() {
+    let observe = |mut world: World| {
+        run_one(&mut world, owner(1), Action::Unstake { amount: units(1_000) });
+        world.wait(7_000);
+        run(&mut world, &[]).expect("valid");
+        world.totals().unbonding.units()
+    };
+    check(PlantedBug::ForgetUnbonding, observe, &Expected { healthy: 0, sick: 1_000 });
+}
+
+#[test]
+fn planted_slash_active_only_spares_the_unbonding() {
+    let observe = |mut world: World| {
+        run_one(&mut world, owner(1), Action::Unstake { amount: units(8_000_000) });
+        let before = world.totals();
+        run_one(&mut world, account(0), evidence_against(&vote_key(1)));
+        let at_stake = |totals: tg_ledger::Totals| totals.staked.units() + totals.unbonding.units();
+        at_stake(before) - at_stake(world.totals())
+    };
+    check(
+        PlantedBug::SlashActiveOnly,
+        observe,
+        &Expected { healthy: 10_000_001 / 4, sick: 2_000_001 / 4 },
+    );
+}
+
+#[test]
+fn planted_burn_fee_twice_is_caught_by_the_totals() {
+    let observe = |mut world: World| {
+        let tx = world.tx(account(0), transfer(account(50), 5));
+        unbalanced(&run(&mut world, &[tx]))
+    };
+    check(
+        PlantedBug::BurnFeeTwice,
+        observe,
+        &Expected { healthy: None, sick: Some(Part::Balances) },
+    );
+}
+
+#[test]
+fn planted_lost_refund_is_caught_by_the_totals() {
+    let observe = |mut world: World| {
+        let job = submit(&mut world);
+        let tx = world.tx(account(0), Action::CancelJob { job });
+        unbalanced(&run(&mut world, &[tx]))
+    };
+    check(PlantedBug::LoseRefund, observe, &Expected { healthy: None, sick: Some(Part::Balances) });
+}
+
+#[test]
+fn planted_kept_escrow_is_caught_by_the_totals() {
+    let observe = |mut world: World| {
+        let job = submit(&mut world);
+        let tx = world.tx(account(0), Action::CancelJob { job });
+        unbalanced(&run(&mut world, &[tx]))
+    };
+    check(PlantedBug::KeepEscrow, observe, &Expected { healthy: None, sick: Some(Part::Escrow) });
+}
+
+#[test]
+fn planted_skip_owner_lets_anybody_cancel() {
+    let observe = |mut world: World| {
+        let job = submit(&mut world);
+        let applied = run_one(&mut world, account(1), Action::CancelJob { job });
+        applied.receipts[0].status == Status::Applied
+    };
+    check(PlantedBug::SkipOwner, observe, &Expected { healthy: false, sick: true });
+}
+
+#[test]
+fn planted_trust_in_certificates_takes_forged_ones() {
+    let observe = |mut world: World| {
+        world.env.certificates = vec![(tg_types::Height::FIRST, b"forged".to_vec())];
+        run(&mut world, &[]).is_ok()
+    };
+    check(PlantedBug::TrustCertificates, observe, &Expected { healthy: false, sick: true });
+}
+
+#[test]
+fn planted_drop_on_one_report_drops_a_living_node() {
+    let observe = |mut world: World| {
+        let register = Action::RegisterNode { node: node(1), descriptor: descriptor(5) };
+        run_one(&mut world, account(0), register);
+        world.wait(8_000);
+        let epoch = world.env.tick.get() / 4_000;
+        let nodes = NodeSet::new(vec![node(1)]).expect("one node");
+        run_one(&mut world, owner(1), Action::ReportAbsent { epoch, nodes });
+        world.node(&node(1)).is_some()
+    };
+    check(PlantedBug::DropOnOneReport, observe, &Expected { healthy: true, sick: false });
+}
+
+#[test]
+fn planted_keep_all_fees_burns_nothing() {
+    let observe = |mut world: World| {
+        run_one(&mut world, account(0), transfer(account(50), 5));
+        world.totals().burned == Amount::ZERO
+    };
+    check(PlantedBug::KeepAllFees, observe, &Expected { healthy: false, sick: true });
+}
+
+/// Goal: no bug is listed without a test. Method: the tests above, counted.
+#[test]
+fn planted_bugs_are_all_listed() {
+    let mut all = PlantedBug::ALL.map(|bug| format!("{bug:?}"));
+    all.sort_unstable();
+    assert!(all.is_sorted_by(|a, b| a < b), "each once");
+    assert_eq!(all.len(), 13);
+}

@@ -1,0 +1,592 @@
+//! A small network for tests: four seats, some accounts with money, short times. Its `block` is
+//! the one door to the ledger, and holds every block against everything that must always be true.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tg_ledger::{
+    AbsenceEntry, AccountEntry, Applied, ApplyError, BeaconEntry, BlockEnv, Budget, Built, Cursor,
+    DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LogEntry, Lookup, MemoryView, NodeEntry,
+    PAGE_ITEMS_MAX, ParamsEntry, PartialView, Rules, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+    View, apply, build, keys, query, reads,
+};
+use tg_types::hash::sha256;
+use tg_types::ids::{AccountId, HeaderDigest, NodeId, Noun, StateKey};
+use tg_types::merkle;
+use tg_types::tx::Memo;
+use tg_types::{
+    Action, Amount, Bps, Bytes, CertificateCheck, CheckedTx, Decode, Device, DeviceKind,
+    DurationMs, Encode, EquivocationCheck, Event, Genesis, GenesisSpec, Hash32, Height,
+    IdempotencyId, JobId, JobSpec, Lane, NetworkKind, NodeDescriptor, Nonce, Params, PublicKey,
+    Reason, Receipt, SecretKey, Signature, SignedTx, Status, Tick, TxBody, ValidatorSeat,
+};
+
+/// When the network starts.
+pub(crate) const START: Tick = Tick::new(1_700_000_000_000);
+/// The fee that tests offer unless they say otherwise; above every floor.
+pub(crate) const FEE: Amount = Amount::constant(50_000);
+/// A budget larger than any block.
+pub(crate) const NO_BUDGET: Budget = Budget { tx_max: u32::MAX, bytes_max: u32::MAX };
+/// The most rounds in which all entries of a block are found.
+const LOADS_MAX: usize = 12;
+
+/// An amount of base units.
+pub(crate) fn units(units: u64) -> Amount {
+    Amount::new(units).expect("a test's amount is below the cap")
+}
+
+/// The account with this number. Accounts 0 to 5 have money.
+pub(crate) fn account(number: u8) -> AccountId {
+    AccountId::new([number + 10; 32]).expect("not a small-order key")
+}
+
+/// The account that owns this seat.
+pub(crate) fn owner(seat: u8) -> AccountId {
+    AccountId::new([seat + 200; 32]).expect("not a small-order key")
+}
+
+/// The voting key with this number; seats have 0 to 3.
+pub(crate) fn vote_key(number: u8) -> PublicKey {
+    SecretKey::from_seed([number + 1; 32]).public()
+}
+
+/// The node with this number.
+pub(crate) fn node(number: u8) -> NodeId {
+    NodeId::new([number; 32])
+}
+
+/// What a node offers; differs with the price.
+pub(crate) fn descriptor(price: u64) -> NodeDescriptor {
+    let model = "test".parse().expect("a name");
+    let device = Device { kind: DeviceKind::Cpu, model, memory_mib: 1024, count: 1 };
+    NodeDescriptor {
+        region: "eu-north".parse().expect("a name"),
+        devices: tg_types::bounded::List::new(vec![device]).expect("one device"),
+        price_per_hour: units(price),
+    }
+}
+
+/// A job that waits this long.
+pub(crate) fn job_spec(expires_after_ms: u64) -> JobSpec {
+    JobSpec {
+        program: Hash32::new([1; 32]),
+        input: Hash32::new([2; 32]),
+        max_run_ms: DurationMs::SECOND,
+        expires_after: DurationMs::new(expires_after_ms),
+        memory_mib_min: 64,
+    }
+}
+
+/// A plain transfer.
+pub(crate) fn transfer(to: AccountId, amount: u64) -> Action {
+    Action::Transfer { to, amount: units(amount), memo: Memo::EMPTY }
+}
+
+/// Evidence that the test network's check believes.
+pub(crate) fn evidence_against(key: &PublicKey) -> Action {
+    let bytes = [b"guilty".as_slice(), key.as_bytes()].concat();
+    Action::SubmitEvidence { evidence: Bytes::new(bytes).expect("short evidence") }
+}
+
+/// Evidence that convicts nobody; it begins with a key.
+pub(crate) fn forged_evidence(key: &PublicKey) -> Action {
+    Action::SubmitEvidence {
+        evidence: Bytes::new(key.as_bytes().to_vec()).expect("short evidence"),
+    }
+}
+
+/// The certificate that the test network's check believes.
+pub(crate) fn certificate(height: Height, digest: &HeaderDigest) -> Vec<u8> {
+    sha256(&[b"certificate", &height.get().to_be_bytes(), digest.as_bytes()]).to_vec()
+}
+
+struct TestChecks;
+
+impl EquivocationCheck for TestChecks {
+    fn offender(&self, evidence: &[u8]) -> Option<PublicKey> {
+        let key = evidence.strip_prefix(b"guilty")?;
+        PublicKey::new(key.try_into().ok()?).ok()
+    }
+}
+
+impl CertificateCheck for TestChecks {
+    fn verify(&self, height: Height, digest: &HeaderDigest, bytes: &[u8]) -> bool {
+        bytes == certificate(height, digest)
+    }
+}
+
+/// Short times and small bounds, so that tests reach them.
+pub(crate) fn params() -> Params {
+    Params {
+        fee_floor_per_byte: units(7),
+        fee_burn_bps: Bps::constant(3_333),
+        fee_treasury_bps: Bps::constant(1_111),
+        unbonding: DurationMs::new(5_500),
+        stake_min: units(1_000_000),
+        slash_equivocation_bps: Bps::constant(2_500),
+        slash_bounty_bps: Bps::constant(1_000),
+        forged_evidence_penalty: units(777_777),
+        absence_epoch: DurationMs::new(4_000),
+        job_expires_max: DurationMs::new(20_000),
+        block_tx_max: 150,
+        block_bytes_max: 64 * 1024,
+        tx_per_second_max: 1_000,
+        expiry_heights_max: 50,
+        seen_retention: DurationMs::new(3_000),
+        tick_step_max: DurationMs::new(10_000),
+        due_per_block_max: 5,
+    }
+}
+
+fn genesis(params: Params) -> Genesis {
+    let seat = |number: u8| ValidatorSeat {
+        key: vote_key(number),
+        owner: owner(number),
+        stake: units(10_000_000 + u64::from(number)),
+        address: format!("127.0.0.1:{}", 9_000 + u16::from(number)).parse().expect("an address"),
+    };
+    let mut allocations: Vec<_> = (0..6).map(|n| (account(n), units(1_000_000_000))).collect();
+    allocations.extend((0..4).map(|n| (owner(n), units(50_000_000))));
+    allocations.push((AccountId::from(vote_key(0)), units(50_000_000)));
+    allocations.push((account(99), Amount::ZERO));
+    Genesis::new(GenesisSpec {
+        chain: "test".parse().expect("a chain's name"),
+        kind: NetworkKind::Local,
+        start: START,
+        validators: (0..4).map(seat).collect(),
+        allocations,
+        treasury: units(123_456_789),
+        group_key: Bytes::EMPTY,
+        polynomial: Bytes::EMPTY,
+        params,
+    })
+    .expect("a valid genesis")
+}
+
+/// A network whose blocks are made by a test.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) rules: Rules,
+    pub(crate) view: MemoryView,
+    /// What the next block will say about itself.
+    pub(crate) env: BlockEnv,
+    /// Digests of all headers so far.
+    pub(crate) headers: Vec<HeaderDigest>,
+}
+
+impl World {
+    /// A network before its first block.
+    pub(crate) fn unborn(params: Params) -> Self {
+        let genesis = Arc::new(genesis(params));
+        let parent = HeaderDigest::new(*genesis.hash().as_bytes());
+        let env = BlockEnv {
+            height: Height::FIRST,
+            tick: START,
+            parent,
+            parent_tick: START,
+            proposer: vote_key(0).into(),
+            certificates: Vec::new(),
+        };
+        let rules = Rules {
+            domain: genesis.domain(),
+            genesis,
+            equivocation: Arc::new(TestChecks),
+            certificates: Arc::new(TestChecks),
+            #[cfg(feature = "planted-bugs")]
+            planted: None,
+        };
+        Self { rules, view: MemoryView::new(), env, headers: vec![parent] }
+    }
+
+    /// A network after its first block.
+    pub(crate) fn new() -> Self {
+        Self::with(params())
+    }
+
+    /// As [`World::new`], with other parameters.
+    pub(crate) fn with(params: Params) -> Self {
+        let mut world = Self::unborn(params);
+        world.block(&[]);
+        world
+    }
+
+    /// Signs nothing: the ledger takes checked transactions, and this one counts as checked.
+    pub(crate) fn sign(&self, body: TxBody) -> CheckedTx {
+        let tx = SignedTx { body, signature: Signature::new([0; 64]) };
+        CheckedTx::from_finalised(tx, &self.rules.domain)
+    }
+
+    /// A body that is admissible as the sender's next one in lane 0.
+    pub(crate) fn body(&self, sender: AccountId, action: Action) -> TxBody {
+        TxBody {
+            sender,
+            lane: Lane::FIRST,
+            nonce: self.account(&sender).lanes.next(Lane::FIRST),
+            expires: self.env.height.plus(10).expect("a low height"),
+            fee: FEE,
+            idempotency: None,
+            action,
+        }
+    }
+
+    /// An admissible transaction.
+    pub(crate) fn tx(&self, sender: AccountId, action: Action) -> CheckedTx {
+        self.sign(self.body(sender, action))
+    }
+
+    /// Admissible transactions of one sender, one after the other.
+    pub(crate) fn txs(&self, sender: AccountId, actions: Vec<Action>) -> Vec<CheckedTx> {
+        let first = self.account(&sender).lanes.next(Lane::FIRST).get();
+        let numbered = actions.into_iter().zip(first..);
+        numbered
+            .map(|(action, n)| TxBody { nonce: Nonce::new(n), ..self.body(sender, action) })
+            .map(|body| self.sign(body))
+            .collect()
+    }
+
+    /// Lets the next block be this much later.
+    pub(crate) fn wait(&mut self, span_ms: u64) {
+        self.env.tick = self.env.tick.plus(DurationMs::new(span_ms)).expect("an early time");
+    }
+
+    /// Applies a block that must be valid, and checks everything that must always hold.
+    pub(crate) fn block(&mut self, txs: &[CheckedTx]) -> Applied {
+        let applied = self.try_block(txs).expect("the block is valid");
+        self.commit(&applied);
+        self.audit();
+        applied
+    }
+
+    /// Applies a block to the state without committing it, in every way there is.
+    pub(crate) fn try_block(&self, txs: &[CheckedTx]) -> Result<Applied, ApplyError> {
+        let applied = apply(&self.rules, &self.view, &self.env, txs);
+        assert_eq!(applied, apply(&self.rules, &self.view, &self.env, txs), "replay");
+        assert_eq!(applied, self.apply_loading(txs), "loading on demand");
+        if let Ok(applied) = &applied {
+            self.check_result(applied, txs);
+            let Built { included, refused, applied: built } = self.build(txs);
+            assert!(included.into_iter().eq(0..txs.len()) && refused.is_empty(), "build takes all");
+            assert_eq!(*applied, built, "building and applying are the same");
+        }
+        applied
+    }
+
+    /// Builds a block from candidates.
+    pub(crate) fn build(&self, candidates: &[CheckedTx]) -> Built {
+        build(&self.rules, &self.view, &self.env, candidates, NO_BUDGET).expect("can be built")
+    }
+
+    /// Applies a block with a view that knows nothing at first and loads what is asked for.
+    pub(crate) fn apply_loading(&self, txs: &[CheckedTx]) -> Result<Applied, ApplyError> {
+        let mut partial = PartialView::new();
+        let mut wanted = reads(&self.rules.genesis, &self.env, txs);
+        let mut loads = 0;
+        loop {
+            assert!(loads < LOADS_MAX, "entries are still missing after {LOADS_MAX} loads");
+            loads += 1;
+            for key in &wanted {
+                partial.hold(*key, self.bytes(key).map(<[u8]>::to_vec));
+            }
+            match apply(&self.rules, &partial, &self.env, txs) {
+                Err(ApplyError::Missing(missing)) => {
+                    assert!(missing.is_sorted_by(|a, b| a < b), "sorted and without repetition");
+                    let is_unknown = |key| partial.get(key) == Lookup::Unknown;
+                    assert!(!missing.is_empty() && missing.iter().all(is_unknown), "progress");
+                    wanted = missing;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Takes a block over and prepares the next one, a tenth of a second later.
+    pub(crate) fn commit(&mut self, applied: &Applied) {
+        self.view.commit(&applied.changes);
+        let digest = sha256(&[self.env.parent.as_bytes(), applied.receipts_root.as_bytes()]);
+        self.headers.push(HeaderDigest::new(digest));
+        let height = self.env.height.next().expect("a low height");
+        self.env = BlockEnv {
+            height,
+            tick: self.env.tick.plus(DurationMs::new(100)).expect("an early time"),
+            parent: HeaderDigest::new(digest),
+            parent_tick: self.env.tick,
+            proposer: self.env.proposer,
+            certificates: Vec::new(),
+        };
+        self.carry_due_certificate();
+    }
+
+    /// Carries the next certificate when it would be overdue otherwise.
+    fn carry_due_certificate(&mut self) {
+        let last = self.cursor().beacon.get();
+        if last + tg_ledger::CERTIFICATE_LAG_MAX < self.env.height.get() {
+            self.env.certificates = vec![self.certificate(last + 1)];
+        }
+    }
+
+    /// The certificate of an earlier height.
+    pub(crate) fn certificate(&self, height: u64) -> (Height, Vec<u8>) {
+        let digest = &self.headers[usize::try_from(height).expect("a low height")];
+        (Height::new(height), certificate(Height::new(height), digest))
+    }
+
+    /// Applies a block with one transaction that is admitted; gives its receipt.
+    pub(crate) fn run(&mut self, sender: AccountId, action: Action) -> Receipt {
+        let tx = self.tx(sender, action);
+        self.block(&[tx]).receipts.remove(0)
+    }
+
+    /// Applies a block with one transaction that must do what it asks for.
+    pub(crate) fn succeed(&mut self, sender: AccountId, action: Action) -> Vec<Event> {
+        let receipt = self.run(sender, action);
+        assert_eq!(receipt.status, Status::Applied);
+        receipt.events
+    }
+
+    /// Applies a block with one transaction that must fail, and checks that it takes the fee and
+    /// the nonce, `burned` besides, and touches nothing else.
+    pub(crate) fn fail(
+        &mut self,
+        sender: AccountId,
+        action: Action,
+        reason: Reason,
+        burned: Amount,
+    ) {
+        let tx = self.tx(sender, action);
+        let applied = self.try_block(std::slice::from_ref(&tx)).expect("admissible");
+        assert_eq!(applied.receipts[0].status, Status::Failed(reason));
+        assert_eq!(applied.receipts[0].events.is_empty(), burned.is_zero());
+        let empty = self.try_block(&[]).expect("an empty block is valid");
+        let proposer = self.proposer_owner();
+        let allowed = [keys::totals(), keys::account(&sender), keys::account(&proposer)];
+        let mut rest = applied.changes.clone();
+        rest.retain(|key, _| !allowed.contains(key));
+        let mut rest_of_empty = empty.changes.clone();
+        rest_of_empty.retain(|key, _| !allowed.contains(key));
+        assert_eq!(rest, rest_of_empty, "nothing but fee and nonce");
+
+        let before = self.account(&sender);
+        self.block(std::slice::from_ref(&tx));
+        let after = self.account(&sender);
+        if sender != proposer {
+            let paid = FEE.plus(burned).expect("below the cap");
+            assert_eq!(after.balance, before.balance.minus(paid).expect("covered"));
+        }
+        let next = before.lanes.next(Lane::FIRST).next();
+        assert_eq!(Some(after.lanes.next(Lane::FIRST)), next);
+    }
+
+    /// Says that a block with this one transaction is invalid, and that building leaves it out.
+    pub(crate) fn refuse(&self, tx: &CheckedTx, reason: Reason) {
+        let error = self.try_block(std::slice::from_ref(tx)).expect_err("inadmissible");
+        assert_eq!(error, ApplyError::InadmissibleTx { index: 0, reason });
+        let built = self.build(std::slice::from_ref(tx));
+        assert_eq!((built.included, built.refused), (vec![], vec![(0, reason)]));
+        assert_eq!(built.applied, self.try_block(&[]).expect("an empty block is valid"));
+    }
+
+    /// The owner of the next block's proposer.
+    pub(crate) fn proposer_owner(&self) -> AccountId {
+        let seats = self.rules.genesis.validators();
+        let mut seats = seats.iter().filter(|seat| self.env.proposer == seat.key.into());
+        seats.next().expect("the proposer has a seat").owner
+    }
+
+    fn bytes(&self, key: &StateKey) -> Option<&[u8]> {
+        match self.view.get(key) {
+            Lookup::Present(bytes) => Some(bytes),
+            Lookup::Absent | Lookup::Unknown => None,
+        }
+    }
+
+    fn entry<T: Decode>(&self, key: &StateKey) -> Option<T> {
+        self.bytes(key).map(|bytes| T::from_bytes(bytes).expect("entries are readable"))
+    }
+
+    pub(crate) fn account(&self, id: &AccountId) -> AccountEntry {
+        query::account(self.bytes(&keys::account(id))).expect("entries are readable")
+    }
+
+    pub(crate) fn balance(&self, id: &AccountId) -> u64 {
+        self.account(id).balance.units()
+    }
+
+    pub(crate) fn stake(&self, id: &AccountId) -> StakeEntry {
+        query::stake(self.bytes(&keys::stake(id))).expect("entries are readable")
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        self.entry(&keys::totals()).unwrap_or_default()
+    }
+
+    pub(crate) fn cursor(&self) -> Cursor {
+        self.entry(&keys::cursor()).unwrap_or_default()
+    }
+
+    pub(crate) fn node(&self, id: &NodeId) -> Option<NodeEntry> {
+        self.entry(&keys::node(id))
+    }
+
+    pub(crate) fn job(&self, id: &JobId) -> Option<JobEntry> {
+        self.entry(&keys::job(id))
+    }
+
+    pub(crate) fn validator(&self, key: &PublicKey) -> Option<ValidatorEntry> {
+        self.entry(&keys::validator(key))
+    }
+
+    pub(crate) fn absence(&self, id: &NodeId) -> Option<AbsenceEntry> {
+        self.entry(&keys::absence(id))
+    }
+
+    pub(crate) fn has_seen(&self, id: &AccountId, mark: &IdempotencyId) -> bool {
+        self.entry::<SeenEntry>(&keys::seen(id, mark)).is_some()
+    }
+
+    pub(crate) fn beacon(&self, height: u64) -> Option<Hash32> {
+        let height = Height::new(height);
+        query::beacon(self.bytes(&keys::beacon(height)), height).expect("entries are readable")
+    }
+
+    pub(crate) fn header(&self, height: u64) -> Option<HeaderDigest> {
+        let height = Height::new(height);
+        query::header(self.bytes(&keys::header(height)), height).expect("entries are readable")
+    }
+
+    /// What an answer says about itself must be true.
+    fn check_result(&self, applied: &Applied, txs: &[CheckedTx]) {
+        for (key, change) in &applied.changes {
+            assert_ne!(change.as_deref(), self.bytes(key), "{key:?} changed");
+        }
+        let mut leaves: Vec<Vec<u8>> = applied.receipts.iter().map(Receipt::to_bytes).collect();
+        for (receipt, bytes) in applied.receipts.iter().zip(&leaves) {
+            assert_eq!(Receipt::from_bytes(bytes).as_ref(), Ok(receipt));
+        }
+        leaves.push(applied.block_receipt.to_bytes());
+        assert_eq!(applied.receipts_root, merkle::root(&leaves));
+        assert_eq!(applied.log_root, merkle::root(&self.headers));
+        assert_eq!(applied.receipts.len(), txs.len());
+        let events: usize = applied.receipts.iter().map(|receipt| receipt.events.len()).sum();
+        assert_eq!(applied.events_len, events + applied.block_receipt.events.len());
+        for ((receipt, tx), index) in applied.receipts.iter().zip(txs).zip(0..) {
+            let said = (receipt.tx, receipt.index, receipt.fee);
+            assert_eq!(said, (tx.id(), index, tx.body().fee));
+        }
+    }
+
+    /// Counts all money and reads all entries.
+    pub(crate) fn audit(&self) {
+        let mut found = Totals { supply: self.rules.genesis.supply(), ..Totals::default() };
+        let mut due = DueAudit::default();
+        for (key, bytes) in self.view.iter() {
+            match key.noun() {
+                Noun::Totals => drop(decoded::<Totals>(bytes)),
+                Noun::Account => add(&mut found.balances, decoded::<AccountEntry>(bytes).balance),
+                Noun::Seen => drop(decoded::<SeenEntry>(bytes)),
+                Noun::Stake => add_stake(&mut found, &decoded(bytes)),
+                Noun::Node => drop(decoded::<NodeEntry>(bytes)),
+                Noun::Job => add(&mut found.escrow, decoded::<JobEntry>(bytes).escrow),
+                Noun::Due => due.add(key, bytes),
+                Noun::Headers => drop(decoded::<HeaderEntry>(bytes)),
+                Noun::Beacon => drop(decoded::<BeaconEntry>(bytes)),
+                Noun::Log => drop(decoded::<LogEntry>(bytes)),
+                Noun::Params => drop(decoded::<ParamsEntry>(bytes)),
+                Noun::Validator => drop(decoded::<ValidatorEntry>(bytes)),
+                Noun::Cursor => drop(decoded::<Cursor>(bytes)),
+                Noun::Absence => drop(decoded::<AbsenceEntry>(bytes)),
+            }
+        }
+        let totals = self.totals();
+        let (treasury, burned) = (totals.treasury, totals.burned);
+        assert_eq!(Totals { treasury, burned, ..found }, totals, "entries and totals agree");
+        assert_eq!(totals.parts_sum(), u128::from(totals.supply.units()), "nothing made or lost");
+        due.check(self);
+    }
+
+    /// Every entry of a noun, by its id.
+    pub(crate) fn ids(&self, noun: Noun) -> Vec<[u8; 32]> {
+        let keys = self.view.iter().map(|(key, _)| *key);
+        keys.filter(|key| key.noun() == noun).map(|key| key.id()).collect()
+    }
+}
+
+/// Reads an entry and holds its bytes against those it gives again.
+fn decoded<T: Encode + Decode>(bytes: &[u8]) -> T {
+    let value = T::from_bytes(bytes).expect("entries are readable");
+    assert_eq!(value.to_bytes(), bytes, "one byte form");
+    value
+}
+
+fn add(sum: &mut Amount, amount: Amount) {
+    *sum = sum.plus(amount).expect("never above the cap");
+}
+
+fn add_stake(found: &mut Totals, stake: &StakeEntry) {
+    add(&mut found.staked, stake.active);
+    for unbonding in stake.unbonding.as_slice() {
+        add(&mut found.unbonding, unbonding.amount);
+    }
+}
+
+/// The due queue as it is stored: per second the count of its head and the items of its pages.
+#[derive(Default)]
+struct DueAudit {
+    counts: BTreeMap<u64, u64>,
+    items: BTreeMap<(u64, u64), Vec<DueItem>>,
+}
+
+impl DueAudit {
+    fn add(&mut self, key: &StateKey, bytes: &[u8]) {
+        let id = key.id();
+        let number = |part: &[u8]| u64::from_le_bytes(part.try_into().expect("eight bytes"));
+        match (number(&id[..8]), number(&id[8..16])) {
+            (second, 0) => {
+                self.counts.insert(second, decoded::<DueHead>(bytes).count);
+            }
+            (second, page) => {
+                let items = decoded::<DuePage>(bytes).items.as_slice().to_vec();
+                self.items.insert((second, page - 1), items);
+            }
+        }
+    }
+
+    /// Pages hold exactly what the heads count and the cursor has not passed, and everything with
+    /// a date is in the queue.
+    fn check(&self, world: &World) {
+        let cursor = world.cursor();
+        let mut ahead: Vec<DueItem> = Vec::new();
+        for (second, count) in &self.counts {
+            assert!(*second >= cursor.due_second, "visited seconds are gone");
+            let visited = if *second == cursor.due_second { cursor.due_index } else { 0 };
+            let mut index = visited - visited % PAGE_ITEMS_MAX as u64;
+            while index < *count {
+                let page = &self.items[&(*second, index / PAGE_ITEMS_MAX as u64)];
+                for item in page {
+                    if index >= visited {
+                        ahead.push(*item);
+                    }
+                    index += 1;
+                }
+            }
+            assert_eq!(index, *count, "pages hold what the head counts");
+        }
+        let pages = self.items.keys().filter(|(second, _)| !self.counts.contains_key(second));
+        assert_eq!(pages.count(), 0, "no page without a head");
+        self.check_dated(world, &ahead);
+    }
+
+    fn check_dated(&self, world: &World, ahead: &[DueItem]) {
+        let has = |item: DueItem| ahead.contains(&item);
+        for id in world.ids(Noun::Job) {
+            assert!(has(DueItem::CloseJob { job: JobId::new(id) }), "every job has a date");
+        }
+        for id in world.ids(Noun::Seen) {
+            assert!(has(DueItem::ForgetSeen { id }), "every seen id has a date");
+        }
+        for id in world.ids(Noun::Stake) {
+            let account = AccountId::new(id).expect("not a small-order key");
+            let is_unbonding = !world.stake(&account).unbonding.as_slice().is_empty();
+            assert!(!is_unbonding || has(DueItem::ReleaseStake { account }), "stake comes free");
+        }
+    }
+}

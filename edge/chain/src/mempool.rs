@@ -1,0 +1,403 @@
+//! Transactions that wait for a block.
+//!
+//! Each sender has lanes, and a lane is a queue by nonce, so a sender's transactions leave in order
+//! while different lanes do not wait for each other. Among the heads of lanes the better fee per
+//! byte goes first, then the earlier arrival. The pool is small on purpose: what it takes in is
+//! final soon, and what it cannot take is refused at once with a reason.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    sync::Arc,
+};
+use tg_types::{
+    ids::{AccountId, TxId},
+    params::Params,
+    reason::Reason,
+    tick::Height,
+    tx::{CheckedTx, Lane, Nonce},
+};
+
+/// The pool holds at most this many milliseconds of the chain's permitted rate, so that an accepted
+/// transaction does not wait longer than about that.
+pub const QUEUE_MS: u64 = 300;
+
+/// Transactions held at least, so that short bursts on a slow chain are taken.
+const POOL_TXS_MIN: usize = 128;
+
+/// Transactions held at most, whatever the chain's rate.
+const POOL_TXS_MAX: usize = 20_000;
+
+/// Transactions of one sender; nobody fills the pool alone.
+const SENDER_TXS_MAX: usize = 1_024;
+
+/// Where a transaction stands: its sender's lane.
+type LaneKey = (AccountId, Lane);
+
+/// The order in which heads of lanes leave: better fee per byte first, then earlier arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Fee per byte in 1/1024 base units, negated by `u64::MAX -` so that better comes first.
+    fee_rate_inverse: u64,
+    arrival: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    tx: Arc<CheckedTx>,
+    rank: Rank,
+}
+
+/// Transactions that wait for a block, in the order in which they leave.
+#[derive(Debug)]
+pub struct Mempool {
+    lanes: BTreeMap<LaneKey, BTreeMap<Nonce, Waiting>>,
+    heads: BTreeSet<(Rank, LaneKey)>,
+    by_id: BTreeMap<TxId, LaneKey>,
+    senders: BTreeMap<AccountId, usize>,
+    arrivals: u64,
+    txs_max: usize,
+}
+
+impl Mempool {
+    /// An empty pool sized for the chain's parameters.
+    #[must_use]
+    pub fn new(params: &Params) -> Self {
+        let rate = u64::from(params.tx_per_second_max);
+        let queue = usize::try_from(rate * QUEUE_MS / 1_000).unwrap_or(POOL_TXS_MAX);
+        Self {
+            lanes: BTreeMap::new(),
+            heads: BTreeSet::new(),
+            by_id: BTreeMap::new(),
+            senders: BTreeMap::new(),
+            arrivals: 0,
+            txs_max: queue.clamp(POOL_TXS_MIN, POOL_TXS_MAX),
+        }
+    }
+
+    /// Number of transactions held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Most transactions held.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.txs_max
+    }
+
+    /// The transaction with this id, if it waits here.
+    #[must_use]
+    pub fn get(&self, id: &TxId) -> Option<&Arc<CheckedTx>> {
+        let lane = self.by_id.get(id)?;
+        self.lanes.get(lane)?.values().map(|waiting| &waiting.tx).find(|tx| tx.id() == *id)
+    }
+
+    /// The ids of all that waits.
+    pub fn ids(&self) -> impl Iterator<Item = &TxId> {
+        self.by_id.keys()
+    }
+
+    /// The first nonce from `settled` on that no transaction of the lane waits with.
+    #[must_use]
+    pub fn nonce_after(&self, sender: &AccountId, lane: Lane, settled: Nonce) -> Nonce {
+        let Some(waiting) = self.lanes.get(&(*sender, lane)) else { return settled };
+        let mut next = settled;
+        for nonce in waiting.range(settled..).map(|(nonce, _)| *nonce) {
+            match next.next() {
+                Some(after) if nonce == next => next = after,
+                _ => break,
+            }
+        }
+        next
+    }
+
+    /// Takes a transaction in.
+    ///
+    /// # Errors
+    /// With the reason, if it is held already, its place in the lane is taken by one that pays as
+    /// much, its sender has too many, or the pool is full.
+    pub fn insert(&mut self, tx: Arc<CheckedTx>) -> Result<(), Reason> {
+        if self.by_id.contains_key(&tx.id()) {
+            return Err(Reason::PoolDuplicate);
+        }
+        let body = tx.body();
+        let key = (body.sender, body.lane);
+        let replaced = self.lanes.get(&key).and_then(|lane| lane.get(&body.nonce));
+        match replaced {
+            Some(held) if held.tx.body().fee >= body.fee => return Err(Reason::PoolReplaced),
+            Some(_) => {}
+            None => {
+                if self.len() >= self.txs_max {
+                    return Err(Reason::PoolFull);
+                }
+                if self.senders.get(&body.sender).is_some_and(|held| *held >= SENDER_TXS_MAX) {
+                    return Err(Reason::SenderBusy);
+                }
+            }
+        }
+        let nonce = body.nonce;
+        if replaced.is_some() {
+            self.remove_at(key, nonce);
+        }
+        let rank = Rank {
+            fee_rate_inverse: u64::MAX
+                - body.fee.units().saturating_mul(1_024) / u64::from(tx.size_bytes().max(1)),
+            arrival: self.arrivals,
+        };
+        self.arrivals += 1;
+        self.unhead(key);
+        self.by_id.insert(tx.id(), key);
+        *self.senders.entry(key.0).or_default() += 1;
+        self.lanes.entry(key).or_default().insert(nonce, Waiting { tx, rank });
+        self.head(key);
+        Ok(())
+    }
+
+    /// The transactions that would leave first, at most `count`, lanes in nonce order.
+    #[must_use]
+    pub fn candidates(&self, count: usize) -> Vec<Arc<CheckedTx>> {
+        let mut heads = self.heads.iter().copied().peekable();
+        // Successors of heads that were taken; `BinaryHeap` pops the largest, hence `Reverse`.
+        let mut followers: BinaryHeap<std::cmp::Reverse<(Rank, LaneKey, Nonce)>> =
+            BinaryHeap::new();
+        let mut taken = Vec::with_capacity(count.min(self.len()));
+        while taken.len() < count {
+            let follower = followers.peek().map(|reverse| reverse.0.0);
+            let from_heads = match (heads.peek(), follower) {
+                (Some((rank, _)), Some(follower)) => *rank <= follower,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (None, None) => break,
+            };
+            let (key, nonce) = if from_heads {
+                let Some((_, key)) = heads.next() else { break };
+                let first = self.lanes.get(&key).and_then(|lane| lane.first_key_value());
+                let Some((nonce, _)) = first else { continue };
+                (key, *nonce)
+            } else {
+                let Some(std::cmp::Reverse((_, key, nonce))) = followers.pop() else { break };
+                (key, nonce)
+            };
+            let Some(lane) = self.lanes.get(&key) else { continue };
+            let mut rest = lane.range(nonce..);
+            let Some((_, waiting)) = rest.next() else { continue };
+            taken.push(Arc::clone(&waiting.tx));
+            if let Some((next_nonce, next)) = rest.next() {
+                // A follower never leaves before its predecessor, whatever it pays.
+                followers.push(std::cmp::Reverse((next.rank, key, *next_nonce)));
+            }
+        }
+        taken
+    }
+
+    /// A transaction became final: it and everything before it in its lane leaves.
+    pub fn finalised(&mut self, sender: AccountId, lane: Lane, nonce: Nonce) {
+        let key = (sender, lane);
+        let stale: Vec<Nonce> = self
+            .lanes
+            .get(&key)
+            .map(|lane| lane.range(..=nonce).map(|(nonce, _)| *nonce).collect())
+            .unwrap_or_default();
+        for nonce in stale {
+            self.remove_at(key, nonce);
+        }
+    }
+
+    /// Removes one transaction.
+    pub fn remove(&mut self, id: &TxId) {
+        let Some(key) = self.by_id.get(id).copied() else { return };
+        let nonce = self.lanes.get(&key).and_then(|lane| {
+            lane.iter().find(|(_, waiting)| waiting.tx.id() == *id).map(|(nonce, _)| *nonce)
+        });
+        if let Some(nonce) = nonce {
+            self.remove_at(key, nonce);
+        }
+    }
+
+    /// Drops what can no longer enter a block after `height`, and returns it.
+    pub fn expire(&mut self, height: Height) -> Vec<TxId> {
+        let expired: Vec<TxId> = self
+            .lanes
+            .values()
+            .flat_map(BTreeMap::values)
+            .filter(|waiting| waiting.tx.body().expires <= height)
+            .map(|waiting| waiting.tx.id())
+            .collect();
+        for id in &expired {
+            self.remove(id);
+        }
+        expired
+    }
+
+    fn head(&mut self, key: LaneKey) {
+        if let Some(first) = self.lanes.get(&key).and_then(|lane| lane.values().next()) {
+            self.heads.insert((first.rank, key));
+        }
+    }
+
+    fn unhead(&mut self, key: LaneKey) {
+        if let Some(first) = self.lanes.get(&key).and_then(|lane| lane.values().next()) {
+            self.heads.remove(&(first.rank, key));
+        }
+    }
+
+    fn remove_at(&mut self, key: LaneKey, nonce: Nonce) {
+        self.unhead(key);
+        if let Some(lane) = self.lanes.get_mut(&key) {
+            if let Some(removed) = lane.remove(&nonce) {
+                self.by_id.remove(&removed.tx.id());
+                if let Some(held) = self.senders.get_mut(&key.0) {
+                    *held -= 1;
+                    if *held == 0 {
+                        self.senders.remove(&key.0);
+                    }
+                }
+            }
+            if lane.is_empty() {
+                self.lanes.remove(&key);
+            }
+        }
+        self.head(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tg_types::{
+        amount::Amount,
+        bounded::Bytes,
+        ids::{ChainId, GenesisHash},
+        key::{Domain, SecretKey},
+        tx::{Action, TxBody},
+    };
+
+    fn domain() -> Domain {
+        let chain: ChainId = "test".parse().expect("a chain id");
+        Domain { chain, genesis: GenesisHash::new([7; 32]) }
+    }
+
+    fn tx(sender: u8, lane: u8, nonce: u64, fee: u64) -> Arc<CheckedTx> {
+        let key = SecretKey::from_seed([sender; 32]);
+        let body = TxBody {
+            sender: AccountId::from(key.public()),
+            lane: Lane::new(lane).expect("a lane"),
+            nonce: Nonce::new(nonce),
+            expires: Height::new(10 + nonce),
+            fee: Amount::new(fee).expect("below the cap"),
+            idempotency: None,
+            action: Action::Transfer {
+                to: AccountId::from(key.public()),
+                amount: Amount::ZERO,
+                memo: Bytes::EMPTY,
+            },
+        };
+        let domain = domain();
+        Arc::new(CheckedTx::from_finalised(body.sign(&key, &domain), &domain))
+    }
+
+    fn pool(tx_per_second_max: u32) -> Mempool {
+        let mut params = Params::local();
+        params.tx_per_second_max = tx_per_second_max;
+        Mempool::new(&params)
+    }
+
+    fn order(pool: &Mempool) -> Vec<(u8, u64)> {
+        let senders: BTreeMap<AccountId, u8> = (1..=5)
+            .map(|seed| (AccountId::from(SecretKey::from_seed([seed; 32]).public()), seed))
+            .collect();
+        let taken = pool.candidates(usize::MAX);
+        taken.iter().map(|tx| (senders[&tx.body().sender], tx.body().nonce.get())).collect()
+    }
+
+    #[test]
+    fn candidates_leave_by_fee_but_never_out_of_lane_order() {
+        let mut pool = pool(10_000);
+        for (sender, nonce, fee) in [(1, 1, 9_000), (1, 0, 1_000), (2, 0, 5_000), (3, 0, 5_000)] {
+            pool.insert(tx(sender, 0, nonce, fee)).expect("fits");
+        }
+        assert_eq!(order(&pool), vec![(2, 0), (3, 0), (1, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn insert_of_better_fee_replaces_and_equal_fee_is_refused() {
+        let mut pool = pool(10_000);
+        pool.insert(tx(1, 0, 0, 1_000)).expect("fits");
+        assert_eq!(pool.insert(tx(1, 0, 0, 1_000)), Err(Reason::PoolDuplicate));
+        assert_eq!(pool.insert(tx(1, 0, 0, 999)), Err(Reason::PoolReplaced));
+        pool.insert(tx(1, 0, 0, 2_000)).expect("pays more");
+        assert_eq!(pool.len(), 1);
+    }
+
+    #[test]
+    fn full_pool_refuses_and_one_sender_cannot_fill_it() {
+        let mut small = pool(1);
+        let capacity = u64::try_from(small.capacity()).expect("small");
+        for nonce in 0..capacity {
+            small.insert(tx(1, 0, nonce, 1_000)).expect("fits");
+        }
+        assert_eq!(small.insert(tx(2, 0, 0, 1_000)), Err(Reason::PoolFull));
+        let mut large = pool(1_000_000);
+        for nonce in 0..u64::try_from(SENDER_TXS_MAX).expect("small") {
+            large.insert(tx(1, 0, nonce, 1_000)).expect("fits");
+        }
+        assert_eq!(large.insert(tx(1, 1, 0, 1_000)), Err(Reason::SenderBusy));
+    }
+
+    #[test]
+    fn finalised_nonce_takes_earlier_ones_of_its_lane_along() {
+        let mut pool = pool(10_000);
+        for (lane, nonce) in [(0, 0), (0, 1), (0, 2), (1, 0)] {
+            pool.insert(tx(1, lane, nonce, 1_000)).expect("fits");
+        }
+        let sender = AccountId::from(SecretKey::from_seed([1; 32]).public());
+        pool.finalised(sender, Lane::FIRST, Nonce::new(1));
+        assert_eq!(pool.len(), 2);
+        assert_eq!(pool.nonce_after(&sender, Lane::FIRST, Nonce::new(2)), Nonce::new(3));
+        assert_eq!(pool.nonce_after(&sender, Lane::FIRST, Nonce::new(7)), Nonce::new(7));
+    }
+
+    /// Goal: the indexes agree whatever happens. Method: random inserts, removals, finalisations
+    /// and expiries; after each, every view of the pool is compared with the lanes.
+    #[test]
+    fn prop_indexes_agree_with_lanes() {
+        arbtest::arbtest(|u| {
+            let mut pool = pool(500);
+            for _ in 0..u.int_in_range(0..=60)? {
+                let sender = u.int_in_range(1..=5)?;
+                let lane = u.int_in_range(0..=1)?;
+                let nonce = u.int_in_range(0..=6)?;
+                let made = tx(sender, lane, nonce, 1_000 * u.int_in_range(1..=4)?);
+                match u.int_in_range(0..=4)? {
+                    0 => pool.remove(&made.id()),
+                    1 => pool.finalised(made.body().sender, made.body().lane, made.body().nonce),
+                    2 => drop(pool.expire(Height::new(u.int_in_range(9..=14)?))),
+                    _ => drop(pool.insert(made)),
+                }
+                let held: usize = pool.lanes.values().map(BTreeMap::len).sum();
+                assert_eq!(held, pool.len());
+                assert_eq!(held, pool.senders.values().sum::<usize>());
+                assert_eq!(pool.heads.len(), pool.lanes.len());
+                let taken = pool.candidates(usize::MAX);
+                assert_eq!(taken.len(), held);
+                for tx in &taken {
+                    assert!(pool.get(&tx.id()).is_some());
+                }
+                let mut last: BTreeMap<LaneKey, Nonce> = BTreeMap::new();
+                for tx in taken {
+                    let key = (tx.body().sender, tx.body().lane);
+                    let before = last.insert(key, tx.body().nonce);
+                    assert!(before.is_none_or(|before| before < tx.body().nonce));
+                }
+            }
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,40 @@
+//! The command line.
+
+use clap::Parser;
+
+/// Simulates whole networks from seeds and checks what must always hold.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "tg-sim", version)]
+pub(crate) struct Args {
+    /// Run this one seed.
+    #[arg(long, conflicts_with_all = ["seeds", "first"])]
+    pub(crate) seed: Option<u64>,
+
+    /// How many seeds to run.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) seeds: u64,
+
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) first: u64,
+
+    /// Seeds that run at the same time.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) threads: usize,
+
+    /// Print one JSON object per line instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print what nodes log to stderr, filtered like `warn,tg_bft=debug`; best with one seed.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+
+    /// Plant this bug and stop at the first seed that finds it.
+    #[arg(long, value_name = "KIND", conflicts_with = "planted_all")]
+    pub(crate) plant: Option<String>,
+
+    /// Plant every bug in turn and print which seed finds it.
+    #[arg(long)]
+    pub(crate) planted_all: bool,
+}

@@ -1,0 +1,426 @@
+//! What can be typed. Parsed into plain structs here, resolved in [`crate::settings`].
+
+use crate::{absent, env, keystore::WalletName};
+use clap::{Args, Parser, Subcommand};
+use std::{path::PathBuf, str::FromStr};
+use tg_types::{AccountId, Address, Amount, ChainId, Height, IdempotencyId, TxId};
+
+/// Everything that was typed.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "tensorgrid",
+    version,
+    about = "A network for checked computing: this version runs its ledger and chain.",
+    after_help = after_help(),
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub(crate) struct Arguments {
+    /// Results as JSON, one object per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Address of the node to ask, such as http://127.0.0.1:9420; the local network unless given.
+    /// For `validator`: address to answer clients on, such as 127.0.0.1:9420; none unless given
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) rpc: Option<String>,
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: CommandArguments,
+}
+
+fn after_help() -> String {
+    format!(
+        "Exit codes: 0 done, 1 failed, 2 misused, 3 cannot tell\n\n{}\n\n{}",
+        env::description(),
+        absent::description()
+    )
+}
+
+/// A command and what was typed after it.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum CommandArguments {
+    /// Run a whole network on this machine until ^C
+    Up(UpArguments),
+    /// Make a network for several processes or machines
+    Genesis(GenesisArguments),
+    /// Run one node of a network
+    Validator(ValidatorArguments),
+    /// Keys and money
+    #[command(subcommand)]
+    Wallet(WalletArguments),
+    /// Put money at stake
+    Stake(StakeArguments),
+    /// Call stake back; it is released after the unbonding time
+    Unstake(StakeArguments),
+    /// Where the network stands
+    Status,
+    /// Registered nodes and the committee
+    Nodes(NodesArguments),
+    /// Check a certificate, proof or receipt offline: 0 good, 1 bad, 3 cannot tell
+    Verify(VerifyArguments),
+    /// Save a transaction's receipt with its proof
+    Receipt(ReceiptArguments),
+    /// Save an account's balance, or its absence, with its proof
+    Proof(ProofArguments),
+    /// Save a certified header
+    Certificate(CertificateArguments),
+    /// Follow what happens, one line per event
+    Events(EventsArguments),
+    /// Measure
+    #[command(subcommand)]
+    Bench(BenchArguments),
+}
+
+/// `up`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct UpArguments {
+    /// Keep keys, genesis and chain in this folder and go on from there next time
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Validators to run; 4 unless the folder says otherwise
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32))]
+    pub(crate) validators: Option<u16>,
+    /// Port for clients; 9420, or another if that is taken
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Do not send a transfer to show that it works
+    #[arg(long)]
+    pub(crate) no_demo: bool,
+}
+
+/// A node's name and where it listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedAddress {
+    /// The name, also of its folder.
+    pub(crate) name: String,
+    /// Where it listens.
+    pub(crate) address: Address,
+}
+
+/// Not a named address.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum NamedAddressError {
+    /// No name, or other letters.
+    #[error("expected NAME=HOST:PORT with a name of a-z, 0-9 and -")]
+    Form,
+    /// No address.
+    #[error(transparent)]
+    Address(#[from] tg_types::BoundError),
+}
+
+impl FromStr for NamedAddress {
+    type Err = NamedAddressError;
+
+    fn from_str(text: &str) -> Result<Self, NamedAddressError> {
+        let (name, address) = text.split_once('=').ok_or(NamedAddressError::Form)?;
+        let name: ChainId = name.parse().map_err(|_| NamedAddressError::Form)?;
+        Ok(Self { name: name.to_string(), address: address.parse()? })
+    }
+}
+
+/// An account and its first balance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// Who receives it.
+    pub(crate) account: AccountId,
+    /// How much.
+    pub(crate) amount: Amount,
+}
+
+/// Not an account with an amount.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum GrantError {
+    /// No `=`.
+    #[error("expected ACCOUNT=AMOUNT")]
+    Form,
+    /// No account.
+    #[error(transparent)]
+    Account(#[from] tg_types::IdError),
+    /// No amount.
+    #[error(transparent)]
+    Amount(#[from] tg_types::AmountError),
+}
+
+impl FromStr for Grant {
+    type Err = GrantError;
+
+    fn from_str(text: &str) -> Result<Self, GrantError> {
+        let (account, amount) = text.split_once('=').ok_or(GrantError::Form)?;
+        Ok(Self { account: account.parse()?, amount: amount.parse()? })
+    }
+}
+
+/// `genesis`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GenesisArguments {
+    /// Folder to write into; must not exist or be empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Name of the network: 1 to 32 of a-z, 0-9 and -
+    #[arg(long, value_name = "NAME", default_value = "local")]
+    pub(crate) chain: ChainId,
+    /// A network on one machine or among friends, with a faucet (unless --open is given)
+    #[arg(long, conflicts_with = "open")]
+    pub(crate) local: bool,
+    /// A network of strangers: long unbonding, high stakes, no faucet
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Seats, on consecutive ports from --host-base on
+    #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "seat",
+          value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) validators: u16,
+    /// Nodes without a seat, on the ports after the seats
+    #[arg(long, value_name = "M", default_value_t = 0, conflicts_with = "seat",
+          value_parser = clap::value_parser!(u16).range(0..=100))]
+    pub(crate) followers: u16,
+    /// Address of the first seat
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:9430",
+        conflicts_with = "seat"
+    )]
+    pub(crate) host_base: Address,
+    /// A seat and where it listens, once per seat
+    #[arg(long, value_name = "NAME=HOST:PORT")]
+    pub(crate) seat: Vec<NamedAddress>,
+    /// A node without a seat and where it listens, once per node
+    #[arg(long, value_name = "NAME=HOST:PORT")]
+    pub(crate) follower: Vec<NamedAddress>,
+    /// An account with a first balance, once per account
+    #[arg(long, value_name = "ACCOUNT=AMOUNT")]
+    pub(crate) fund: Vec<Grant>,
+    /// Most transactions in a block
+    #[arg(long, value_name = "N")]
+    pub(crate) block_tx_max: Option<u32>,
+    /// Most transactions in a second
+    #[arg(long, value_name = "N")]
+    pub(crate) tx_per_second_max: Option<u32>,
+}
+
+/// `validator`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ValidatorArguments {
+    /// Folder of the node, as made by `genesis`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) home: PathBuf,
+    /// Fetch the state from peers instead of replaying history, if there is none yet
+    #[arg(long)]
+    pub(crate) state_sync: bool,
+}
+
+/// Which wallet, and how it is opened.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct KeyArguments {
+    /// Name of the wallet; the only one unless given
+    #[arg(long = "wallet", value_name = "NAME")]
+    pub(crate) name: Option<WalletName>,
+    /// File whose first line is the passphrase
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+/// `wallet`
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum WalletArguments {
+    /// Make a wallet with a new key
+    New {
+        /// Its name
+        #[arg(default_value = "main")]
+        name: WalletName,
+        /// File whose first line is the passphrase
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: Option<PathBuf>,
+    },
+    /// List the wallets of this machine
+    List,
+    /// Show what an account has
+    Balance {
+        /// The account; that of the wallet unless given
+        account: Option<AccountId>,
+        /// Name of the wallet; the only one unless given
+        #[arg(long = "wallet", value_name = "NAME")]
+        name: Option<WalletName>,
+    },
+    /// Pay an account, wait until it is final, print the receipt
+    Send {
+        /// Who receives it
+        to: AccountId,
+        /// How much, in TGRID, such as 1.5
+        amount: Amount,
+        /// A note for the receiver, at most 64 bytes
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        memo: String,
+        /// 32 hexadecimal digits of your choice: while they are remembered, the network takes no
+        /// second transaction with the same
+        #[arg(long, value_name = "ID")]
+        idempotency: Option<IdempotencyId>,
+        /// Which wallet pays
+        #[command(flatten)]
+        key: KeyArguments,
+    },
+    /// Copy the sealed key to a file, after opening it
+    Backup {
+        /// The file to write
+        file: PathBuf,
+        /// Which wallet
+        #[command(flatten)]
+        key: KeyArguments,
+    },
+    /// Make a wallet from a backup
+    Restore {
+        /// The backup
+        file: PathBuf,
+        /// The new wallet's name
+        #[arg(default_value = "main")]
+        name: WalletName,
+        /// File whose first line is the passphrase
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: Option<PathBuf>,
+    },
+    /// Take trial money on a local network
+    Faucet {
+        /// How much, in TGRID; the faucet's usual amount unless given
+        amount: Option<Amount>,
+        /// The account; that of the wallet unless given
+        #[arg(long)]
+        account: Option<AccountId>,
+        /// Name of the wallet; the only one unless given
+        #[arg(long = "wallet", value_name = "NAME")]
+        name: Option<WalletName>,
+    },
+}
+
+/// `stake` and `unstake`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StakeArguments {
+    /// How much, in TGRID, such as 100
+    pub(crate) amount: Amount,
+    /// Which wallet
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `nodes`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NodesArguments {
+    /// How many nodes at most
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: u32,
+}
+
+/// `verify`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// The certificate, proof or receipt
+    pub(crate) file: PathBuf,
+    /// The network's file, from a place you trust
+    #[arg(long, value_name = "FILE")]
+    pub(crate) network: Option<PathBuf>,
+    /// Say what was checked and on what it rests
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+/// `receipt`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReceiptArguments {
+    /// The transaction
+    pub(crate) tx: TxId,
+    /// File to write; stdout unless given
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// `proof`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProofArguments {
+    /// The account
+    pub(crate) account: AccountId,
+    /// File to write; stdout unless given
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+fn height(text: &str) -> Result<Height, std::num::ParseIntError> {
+    text.parse().map(Height::new)
+}
+
+/// `certificate`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CertificateArguments {
+    /// The height; the latest unless given
+    #[arg(value_parser = height)]
+    pub(crate) height: Option<Height>,
+    /// File to write; stdout unless given
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// `events`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EventsArguments {
+    /// Stop after this many lines
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+}
+
+/// `bench`
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum BenchArguments {
+    /// Measure a chain of four validators in this process
+    #[command(long_about = crate::bench::LONG_ABOUT)]
+    Chain(BenchChainArguments),
+}
+
+/// `bench chain`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchChainArguments {
+    /// Seconds of each phase
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub(crate) secs: u64,
+    /// Accounts that send
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub(crate) accounts: u32,
+    /// Most transactions in a block
+    #[arg(long, value_name = "N", default_value_t = crate::bench::BLOCK_TX_MAX)]
+    pub(crate) block_tx_max: u32,
+    /// Most transactions in a second
+    #[arg(long, value_name = "N")]
+    pub(crate) tx_per_second_max: Option<u32>,
+    /// Add a phase with this many transactions offered per second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) offered: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, Grant, NamedAddress};
+    use clap::{CommandFactory as _, Parser as _};
+
+    #[test]
+    fn arguments_are_declared_without_contradiction() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn named_address_and_grant_of_another_form_are_refused() {
+        assert!("a=127.0.0.1:1".parse::<NamedAddress>().is_ok());
+        for text in ["", "a", "=h:1", "A=h:1", "a/b=h:1", "a=h", "a=h:0"] {
+            assert!(text.parse::<NamedAddress>().is_err(), "{text:?}");
+        }
+        for text in ["", "x", "x=1", "=1"] {
+            assert!(text.parse::<Grant>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn global_options_may_stand_behind_the_command() {
+        let parsed = Arguments::try_parse_from(["tensorgrid", "status", "--json", "--rpc", "x"]);
+        let parsed = parsed.expect("parses");
+        assert!(parsed.json);
+        assert_eq!(parsed.rpc.as_deref(), Some("x"));
+    }
+}

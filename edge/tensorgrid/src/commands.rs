@@ -1,0 +1,41 @@
+//! One module per command family. Each takes its own settings and the printer, and ends with an
+//! exit code or a failure.
+
+mod documents;
+mod events;
+mod genesis;
+mod look;
+mod send;
+mod up;
+mod validator;
+mod verify;
+mod wallet;
+
+use crate::{
+    bench,
+    failure::{Exit, Failure},
+    printer::Printer,
+    settings::Command,
+};
+
+pub(crate) use up::start_nodes;
+
+/// Carries out a command.
+///
+/// # Errors
+/// If it fails, with what to do next.
+pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> {
+    match command {
+        Command::Up(settings) => up::run(&settings, printer),
+        Command::Genesis(settings) => genesis::run(&settings, printer),
+        Command::Validator(settings) => validator::run(&settings, printer),
+        Command::Wallet(settings) => wallet::run(settings, printer),
+        Command::Send(settings) => send::run(settings, printer),
+        Command::Status(rpc) => look::status(&rpc, printer),
+        Command::Nodes(rpc, limit) => look::nodes(&rpc, limit, printer),
+        Command::Verify(settings) => verify::run(&settings, printer),
+        Command::Save(settings) => documents::run(&settings, printer),
+        Command::Events(rpc, count) => events::run(&rpc, count, printer),
+        Command::BenchChain(settings) => bench::run(&settings, printer),
+    }
+}

@@ -1,0 +1,115 @@
+//! Looking at a network: where it stands, and who is in it.
+
+use crate::{
+    ask::{self, OrAsk as _},
+    failure::{Exit, Failure},
+    printer::{Printer, lines, table},
+    settings::Rpc,
+};
+use serde::Serialize;
+use tg_api::{
+    document::NetworkWord,
+    rpc::{ListedNode, StatusAnswer, ValidatorAnswer},
+    view::TotalsView,
+};
+
+#[derive(Serialize)]
+struct Status {
+    rpc: String,
+    #[serde(flatten)]
+    status: StatusAnswer,
+    totals: Option<TotalsView>,
+}
+
+/// `status`
+pub(crate) fn status(rpc: &Rpc, printer: &Printer) -> Result<Exit, Failure> {
+    let mut client = ask::client(rpc)?;
+    let answer = client.status().or_ask("the network's status cannot be asked for")?;
+    let totals = client.totals().ok(); // there are none before the first block
+    let status = Status { rpc: format!("http://{}", client.address()), status: answer, totals };
+    printer.result(&status, || status_text(&status));
+    Ok(Exit::Done)
+}
+
+fn status_text(answer: &Status) -> String {
+    let status = &answer.status;
+    let none = || "none yet".to_owned();
+    let kind = match status.network {
+        NetworkWord::Local => "local",
+        NetworkWord::Open => "open",
+    };
+    let mut rows = vec![
+        ("network", format!("{} ({kind})", status.chain)),
+        ("genesis", status.genesis.to_string()),
+        ("node", format!("{} version {}", answer.rpc, status.version)),
+        ("final block", status.height.to_string()),
+        ("state root", status.state_root.as_ref().map_or_else(none, ToString::to_string)),
+        ("certified up to", status.certified.as_ref().map_or_else(none, ToString::to_string)),
+        ("waiting", format!("{} of {} transactions", status.pool_txs, status.pool_txs_max)),
+        ("validators", status.validators.to_string()),
+        ("faucet", if status.faucet { "yes" } else { "no" }.to_owned()),
+    ];
+    if let Some(totals) = &answer.totals {
+        let verdict = if totals.balanced { "adds up" } else { "DOES NOT ADD UP" };
+        rows.push(("supply", format!("{} TGRID, {verdict}", totals.supply)));
+        rows.push(("burned", format!("{} TGRID", totals.burned)));
+    }
+    lines(&rows)
+}
+
+#[derive(Serialize)]
+struct Members {
+    nodes: Vec<ListedNode>,
+    more: bool,
+    validators: Vec<ValidatorAnswer>,
+}
+
+/// `nodes`
+pub(crate) fn nodes(rpc: &Rpc, limit: u32, printer: &Printer) -> Result<Exit, Failure> {
+    let mut client = ask::client(rpc)?;
+    let what = "the network's members cannot be asked for";
+    let nodes = client.nodes(Some(limit)).or_ask(what)?;
+    let validators = client.validators().or_ask(what)?.validators;
+    let members = Members { nodes: nodes.nodes, more: nodes.more, validators };
+    printer.result(&members, || members_text(&members));
+    Ok(Exit::Done)
+}
+
+fn members_text(members: &Members) -> String {
+    let seat = |seat: &ValidatorAnswer| {
+        let slashed = seat.slashed.map_or("no".to_owned(), |height| format!("in block {height}"));
+        [
+            seat.key.to_string(),
+            seat.address.to_string(),
+            format!("{} TGRID", seat.stake.active),
+            slashed,
+        ]
+    };
+    let seats: Vec<[String; 4]> = members.validators.iter().map(seat).collect();
+    let mut text = table(["validator", "address", "stake", "slashed"], &seats);
+    text.push_str("\n\n");
+    if members.nodes.is_empty() {
+        text.push_str("No provider has registered a node.");
+        return text;
+    }
+    let row = |listed: &ListedNode| {
+        let devices: Vec<String> = listed
+            .node
+            .devices
+            .iter()
+            .map(|device| format!("{} × {} {} MiB", device.count, device.model, device.memory_mib))
+            .collect();
+        [
+            listed.id.to_string(),
+            listed.node.region.to_string(),
+            devices.join(", "),
+            format!("{} TGRID/h", listed.node.price_per_hour),
+        ]
+    };
+    let rows: Vec<[String; 4]> = members.nodes.iter().map(row).collect();
+    text.push_str(&table(["node", "region", "devices", "price"], &rows));
+    if members.more {
+        text.push_str("\nThere are more; ask with a higher --limit.");
+    }
+    text
+}

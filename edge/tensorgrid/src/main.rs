@@ -1,0 +1,11 @@
+//! The program `tensorgrid`. Everything but the look at the CPU is in the library beside it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // First of all: code built for newer CPUs must not run before this.
+    if let Err(lacking) = tensorgrid::cpu::check() {
+        return tensorgrid::cpu::refuse(lacking);
+    }
+    tensorgrid::run()
+}

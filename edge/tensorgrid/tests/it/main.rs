@@ -1,0 +1,9 @@
+//! End to end: the program itself, as a user starts it.
+#![expect(clippy::panic, reason = "a test that cannot go on says why")]
+
+mod kill;
+mod misuse;
+mod support;
+mod up;
+mod verify;
+mod wallet;

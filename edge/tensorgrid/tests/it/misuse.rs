@@ -1,0 +1,105 @@
+//! What happens when the program is used wrongly: a sentence, a hint, the right exit code.
+
+use crate::support::{Home, text};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+fn check(arguments: &[&str], code: i32, words: &[&str]) {
+    let home = Home::new();
+    let finished = home.run(arguments).expect(code);
+    assert_eq!(finished.out, "", "stdout is for results");
+    for word in words {
+        assert!(finished.err.contains(word), "{word:?} is not in {:?}", finished.err);
+    }
+}
+
+#[test]
+fn command_of_a_later_version_is_refused_with_a_sentence() {
+    check(&["run", "job.tg.yaml"], 2, &["`run` is not in version", "hint:", "up, wallet"]);
+    check(&["quote", "x"], 2, &["`quote` is not in version", "hint:"]);
+    check(&["--json", "provide"], 2, &["`provide` is not in version"]);
+}
+
+#[test]
+fn unknown_command_is_refused_with_a_suggestion() {
+    check(&["statsu"], 2, &["status", "--help"]);
+    check(&[], 2, &["Usage"]);
+}
+
+#[test]
+fn command_without_a_network_says_how_to_start_one() {
+    check(&["status"], 1, &["no network runs on this machine", "hint:", "tensorgrid up"]);
+    let nowhere = ["status", "--rpc", "http://127.0.0.1:1"];
+    check(&nowhere, 1, &["cannot connect", "hint:"]);
+    check(&["status", "--rpc", "nonsense"], 2, &["address", "hint:"]);
+    check(&["wallet", "balance"], 1, &["there is no wallet", "hint:"]);
+}
+
+#[test]
+fn error_in_json_is_one_object_on_stderr() {
+    let finished = Home::new().run(&["--json", "status"]).expect(1);
+    let error: serde_json::Value = serde_json::from_str(finished.err.trim()).expect("an object");
+    assert_eq!(error["error"], "no network runs on this machine");
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("tensorgrid up")));
+    let finished = Home::new().run(&["wallet", "--json", "send"]).expect(2);
+    let error: serde_json::Value = serde_json::from_str(finished.err.trim()).expect("an object");
+    assert!(error["error"].as_str().is_some_and(|error| !error.is_empty()), "{error}");
+}
+
+#[test]
+fn help_and_version_are_results() {
+    let home = Home::new();
+    let help = home.run(&["--help"]).expect(0);
+    assert!(help.out.contains("TENSORGRID_RPC") && help.out.contains("Not in this version"));
+    assert!(help.err.is_empty(), "{help:?}");
+    assert!(home.run(&["--version"]).expect(0).out.starts_with("tensorgrid 0."));
+    let bench = home.run(&["bench", "chain", "--help"]).expect(0).out;
+    assert!(bench.contains("Saturation") && bench.contains("finality_ms_p50"), "{bench}");
+}
+
+/// Goal: the first output of a command comes within 200 ms. Method: the quickest of five starts, so
+/// that other tests on the same cores do not decide.
+#[test]
+fn first_output_comes_at_once() {
+    let home = Home::new();
+    let quickest = (0..5).map(|_| {
+        let started = Instant::now();
+        home.run(&["wallet", "list"]).expect(0);
+        started.elapsed()
+    });
+    let quickest = quickest.min().expect("five");
+    assert!(quickest < Duration::from_millis(200), "{quickest:?}");
+}
+
+#[test]
+fn folder_of_another_format_or_content_is_refused() {
+    let home = Home::new();
+    let out = home.path("net");
+    let made = home.run(&["--json", "genesis", "--out", text(&out), "--chain", "x"]).expect(0);
+    assert_eq!(made.json()["chain"], "x");
+    assert_eq!(made.json()["seats"].as_array().map(Vec::len), Some(4));
+
+    home.run(&["genesis", "--out", text(&out)]).expect(2);
+    let seat = out.join("validator-1");
+    let node = fs::read_to_string(seat.join("node.json")).expect("is there");
+    fs::write(seat.join("node.json"), node.replace("\"format\": 1", "\"format\": 7")).expect("ok");
+    let refused = home.run(&["validator", "--home", text(&seat)]).expect(1);
+    assert!(refused.err.contains("has format 7; this version reads format 1 only"), "{refused:?}");
+    assert!(refused.err.contains("chains are reset until 1.0"), "{refused:?}");
+
+    let mut genesis = fs::read(out.join("genesis")).expect("is there");
+    genesis[0] = 9;
+    fs::write(out.join("genesis"), genesis).expect("writes");
+    let refused = home.run(&["up", "--data", text(&out)]).expect(1);
+    assert!(refused.err.contains("has format 9"), "{refused:?}");
+
+    let other = home.path("other");
+    fs::create_dir(&other).expect("makes");
+    fs::write(other.join("photo.jpg"), b"x").expect("writes");
+    let refused = home.run(&["up", "--data", text(&other)]).expect(1);
+    assert!(refused.err.contains("holds no network of TensorGrid"), "{refused:?}");
+    assert!(other.join("photo.jpg").exists());
+    home.run(&["validator", "--home", text(&other)]).expect(1);
+}

@@ -11,8 +11,14 @@ use std::{
 };
 use tg_types::{ids::HeaderDigest, key::PublicKey, tick::Height, traits::CertificateCheck};
 
-/// Heights kept: four times as many as a certificate may be late.
-const HEIGHTS_MAX: usize = 128;
+/// Certificates kept after a block has carried them, for peers that ask.
+const CARRIED_KEPT: u64 = 64;
+
+/// Certificates kept before a block has carried them: twice as many as one may be late.
+const WAITING_KEPT: u64 = 64;
+
+/// Headers kept: those of the certificates above.
+const HEADERS_MAX: usize = (CARRIED_KEPT + WAITING_KEPT) as usize;
 
 /// Signatures kept for one certificate: one per seat of the largest committee.
 const SEATS_MAX: usize = 100;
@@ -41,7 +47,7 @@ impl CertificateBook {
     pub(crate) fn add_header(&self, height: Height, digest: HeaderDigest) {
         let mut pages = self.pages();
         pages.digests.insert(height, digest);
-        while pages.digests.len() > HEIGHTS_MAX {
+        while pages.digests.len() > HEADERS_MAX {
             pages.digests.pop_first();
         }
     }
@@ -49,11 +55,9 @@ impl CertificateBook {
     /// A certificate that was verified, or made by this node's own engine.
     pub(crate) fn add_certificate(&self, height: Height, certificate: Bytes) {
         let mut pages = self.pages();
-        if pages.carried.is_none_or(|carried| height > carried) {
+        let carried = pages.carried.map_or(0, Height::get);
+        if (carried + 1..=carried + WAITING_KEPT).contains(&height.get()) {
             pages.certificates.insert(height, certificate);
-        }
-        while pages.certificates.len() > HEIGHTS_MAX {
-            pages.certificates.pop_last(); // the earliest are needed first
         }
     }
 
@@ -66,7 +70,7 @@ impl CertificateBook {
     pub(crate) fn set_carried(&self, height: Height) {
         let mut pages = self.pages();
         pages.carried = pages.carried.max(Some(height));
-        let kept = height.get().saturating_sub(HEIGHTS_MAX as u64);
+        let kept = height.get().saturating_sub(CARRIED_KEPT);
         pages.certificates = pages.certificates.split_off(&Height::new(kept));
     }
 
@@ -147,5 +151,37 @@ impl CertificateCheck for KnownOrChecked {
     fn verify(&self, height: Height, digest: &HeaderDigest, certificate: &[u8]) -> bool {
         self.book.is_known(height, digest, certificate)
             || self.committee.verify(height, digest, certificate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: old certificates never push new ones out. Method: a chain far longer than the book,
+    /// whose blocks carry certificates ten heights late.
+    #[test]
+    fn book_always_has_the_certificate_that_is_needed_next() {
+        let book = CertificateBook::default();
+        for height in 1..=1_000 {
+            book.add_header(Height::new(height), HeaderDigest::new([1; 32]));
+            book.add_certificate(Height::new(height), Bytes::from_static(b"certificate"));
+            let next = Height::new(height.saturating_sub(10).max(1));
+            assert_eq!(book.consecutive(next, 1).len(), 1, "height {height}");
+            book.set_carried(next);
+            assert_eq!(book.lacking(Height::new(height), 0), None);
+        }
+        let pages = book.pages();
+        assert!(pages.certificates.len() <= HEADERS_MAX && pages.digests.len() <= HEADERS_MAX);
+    }
+
+    #[test]
+    fn certificate_that_is_not_needed_is_not_kept() {
+        let book = CertificateBook::default();
+        book.set_carried(Height::new(100));
+        for height in [99, 100, 100 + WAITING_KEPT + 1] {
+            book.add_certificate(Height::new(height), Bytes::from_static(b"certificate"));
+        }
+        assert!(book.snapshot().is_empty());
     }
 }

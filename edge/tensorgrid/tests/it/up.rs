@@ -1,7 +1,16 @@
 //! `up`: a whole network from one command.
 
 use crate::support::{Home, text, turn};
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+use tg_api::{
+    Client,
+    client::TxPlan,
+    rpc::{Submitted, Wait},
+};
+use tg_types::{AccountId, Action, Amount, Lane, Memo, Params, SecretKey, key::Domain};
 
 /// The command ends within two seconds of `^C`; another second is for a busy test machine.
 const STOP_MAX: Duration = Duration::from_secs(3);
@@ -73,4 +82,44 @@ fn network_with_data_goes_on_where_it_was() {
     let refused = home.run(&["up", "--data", text(&data), "--validators", "7"]).expect(1);
     assert!(refused.err.contains("another process uses"), "{refused:?}");
     assert_eq!(again.stop("INT").0.code(), Some(0));
+}
+
+/// Blocks after which everything that is kept for a while has been replaced at least once: the
+/// ledger's ring has 64 heights, a node's book of certificates 128, a certificate may be 32 late.
+const BLOCKS: u64 = 240;
+
+/// How long those blocks may take; an ordinary machine needs a tenth of it.
+const BLOCKS_TIME: Duration = Duration::from_secs(180);
+
+/// Goal: a network does not run dry after a few minutes. Method: one transfer per block, so that
+/// blocks come as fast as they can.
+#[test]
+fn network_goes_on_when_everything_kept_was_replaced() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0", "--no-demo"]);
+    let mut client = Client::new(&up.rpc()).expect("an address");
+    let key = SecretKey::from_seed([7; 32]);
+    let account = AccountId::from(key.public());
+    client.faucet(account, None).expect("a local network has a faucet");
+    let status = client.status().expect("answers");
+    let domain = Domain { chain: status.chain.0, genesis: status.genesis.0 };
+    let started = Instant::now();
+    let mut height = status.height.0;
+    while height.get() < BLOCKS {
+        assert!(started.elapsed() < BLOCKS_TIME, "stuck at block {height}: {}", up.tail());
+        let lane = Lane::FIRST;
+        let nonce = client.nonce(account, lane).expect("answers");
+        let to = AccountId::from(SecretKey::from_seed([8; 32]).public());
+        let amount = Amount::new(1).expect("one unit");
+        let action = Action::Transfer { to, amount, memo: Memo::EMPTY };
+        let plan = TxPlan { lane, nonce, height, idempotency: None, action };
+        let tx = plan.sign(&key, &domain, &Params::local()).expect("a fee");
+        let mut answer = client.submit(&[tx], Wait::Final).expect("answers");
+        match answer.results.pop() {
+            Some(Submitted::Final { height: at, .. }) => height = at.0,
+            other => panic!("not final at block {height}: {other:?}\n{}", up.tail()),
+        }
+    }
+    assert_eq!(up.stop("INT").0.code(), Some(0));
 }

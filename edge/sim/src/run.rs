@@ -31,6 +31,9 @@ const CALM_MS: u64 = 1_200;
 /// Virtual time within which everything must finish after the storm.
 const FINISH_MS_MAX: u64 = 60_000;
 
+/// Virtual time for every block that a run still lacks then: two heartbeats of an idle network.
+const BLOCK_MS_MAX: u64 = 1_000;
+
 thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
@@ -165,7 +168,8 @@ impl Drive<'_> {
         if are_done && behind.is_empty() && Some(height) >= self.goal {
             return true;
         }
-        if since_ms >= FINISH_MS_MAX {
+        let lacking = self.world.blocks_min.saturating_sub(self.stormy_blocks);
+        if since_ms >= FINISH_MS_MAX + lacking * BLOCK_MS_MAX {
             let done = self.book.pages().clients_done;
             let clients = self.clients;
             closing::unfinished(

@@ -19,10 +19,6 @@ use crate::{beacon, due, fee, first, keys, log};
 /// validators, but not so long that times come near the end of their range.
 pub const FIRST_BLOCK_DELAY_MAX: DurationMs = DurationMs::new(3_650 * DurationMs::DAY.get());
 
-/// The share of a second's transactions that a block may hold at once, however short after its
-/// parent: one twentieth.
-const BURST_DIVISOR: u32 = 20;
-
 /// What a block does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
@@ -162,6 +158,7 @@ fn open(session: &mut Session<'_>, policy: &mut impl Policy) -> Result<(), Stop>
     let base = [keys::cursor(), keys::totals(), keys::params(), keys::log()];
     session.require(&base)?;
     follow(session)?;
+    session.cursor.allowance = allowance(session);
     policy.limit(&Limits::of(session))?;
     if session.env.height == Height::FIRST {
         first::write_genesis(session)?;
@@ -200,7 +197,9 @@ fn take_all(
 fn finish(session: &mut Session<'_>) -> Result<(), Stop> {
     fee::share(session)?;
     let (height, tick) = (session.env.height, session.env.tick);
-    let cursor = Cursor { height, tick, ..session.cursor };
+    let used = (session.receipts.len() as u64).saturating_mul(ALLOWANCE_PER_TX);
+    let allowance = session.cursor.allowance.saturating_sub(used);
+    let cursor = Cursor { height, tick, allowance, ..session.cursor };
     session.tables.cursors.put(&keys::ONLY, Some(cursor))?;
     session.tables.totals.put(&keys::ONLY, Some(session.totals))
 }
@@ -258,6 +257,23 @@ fn check_tick(session: &Session<'_>, is_first: bool) -> Result<(), Stop> {
     Ok(())
 }
 
+/// What one transaction takes of the allowance. A second has as many milliseconds, so each of them
+/// earns the rate.
+const ALLOWANCE_PER_TX: u64 = DurationMs::SECOND.get();
+
+/// What the rate allows a block: what was left over, and what the time since the parent earns, at
+/// most one second's worth. A ledger begins with that much.
+fn allowance(session: &Session<'_>) -> u64 {
+    let per_ms = u64::from(session.params.tx_per_second_max);
+    let elapsed = session.env.tick.since(session.env.parent_tick).unwrap_or_default();
+    let earned = per_ms.saturating_mul(elapsed.get());
+    let most = per_ms.saturating_mul(DurationMs::SECOND.get());
+    if session.env.height == Height::FIRST {
+        return most;
+    }
+    session.cursor.allowance.saturating_add(earned).min(most)
+}
+
 /// How much a block may hold.
 struct Limits {
     tx_max: u32,
@@ -267,14 +283,10 @@ struct Limits {
 
 impl Limits {
     fn of(session: &Session<'_>) -> Self {
-        let (env, params) = (session.env, &session.params);
-        let elapsed = env.tick.since(env.parent_tick).unwrap_or_default();
-        let per_second = u64::from(params.tx_per_second_max);
-        let earned = per_second.saturating_mul(elapsed.get()).div_ceil(DurationMs::SECOND.get());
-        let burst = u64::from(params.tx_per_second_max / BURST_DIVISOR);
+        let params = &session.params;
         Self {
             tx_max: params.block_tx_max,
-            rate_max: earned.saturating_add(burst),
+            rate_max: session.cursor.allowance / ALLOWANCE_PER_TX,
             bytes_max: params.block_bytes_max,
         }
     }

@@ -1,6 +1,6 @@
-//! How far the ledger has come: the last block, the due queue and the beacons. One entry, because
-//! every block reads and writes all of it; and in the state, because a node that synchronised its
-//! state must continue at the same place as one that executed every block.
+//! How far the ledger has come: the last block, the due queue, the beacons and the rate. One entry,
+//! because every block reads and writes all of it; and in the state, because a node that
+//! synchronised its state must continue at the same place as one that executed every block.
 
 use tg_types::ids::Noun;
 use tg_types::{Height, Tick};
@@ -21,6 +21,8 @@ entry! {
         pub due_index: u64,
         /// The last height whose certificate is recorded.
         pub beacon: Height,
+        /// Thousandths of a transaction that the rate still allows after the last block.
+        pub allowance: u64,
     }
 }
 

@@ -10,7 +10,7 @@ mod batch;
 mod secret;
 
 pub(crate) use batch::Batch;
-pub use batch::{BatchItem, verify_batch};
+pub use batch::{BatchItem, KeyPoints, verify_batch};
 pub use secret::SecretKey;
 
 use crate::codec::{Decode, DecodeError, Encode, Reader};
@@ -161,6 +161,15 @@ impl Signature {
     /// Its bytes.
     pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
+    }
+
+    /// The point R and the scalar s, both encoded.
+    fn halves(&self) -> ([u8; 32], [u8; 32]) {
+        let (mut first, mut second) = ([0; 32], [0; 32]);
+        let (left, right) = self.0.split_at(32);
+        first.copy_from_slice(left);
+        second.copy_from_slice(right);
+        (first, second)
     }
 }
 

@@ -37,7 +37,7 @@ wire! {
         pub block_tx_max: u32,
         /// The most bytes of transactions in a block.
         pub block_bytes_max: u32,
-        /// The most transactions in a second of block time, besides a short burst.
+        /// The most transactions in a second of block time, besides what an idle second left over.
         pub tx_per_second_max: u32,
         /// How many blocks ahead a transaction may expire at most.
         pub expiry_heights_max: u64,
@@ -106,7 +106,7 @@ impl Params {
             expiry_heights_max: 10_000,
             seen_retention: DurationMs::HOUR,
             tick_step_max: DurationMs::new(5_000),
-            due_per_block_max: 1_000,
+            due_per_block_max: 4_000,
         }
     }
 

@@ -64,8 +64,6 @@ reasons! {
     Expired = 107, "expired", "The height at which the transaction expires has been reached.";
     ExpiresTooFar = 108, "expires_too_far", "The transaction would expire later than is allowed.";
     IdempotencySeen = 109, "idempotency_seen", "The idempotency id has already been used.";
-    BlockFull = 110, "block_full", "The block holds as many transactions as it may.";
-    RateLimited = 111, "rate_limited", "The network takes no more transactions in this second.";
     PoolFull = 112, "pool_full", "The node keeps no more waiting transactions.";
     PoolDuplicate = 113, "pool_duplicate", "The transaction is already waiting.";
     PoolReplaced = 114, "pool_replaced",
@@ -76,7 +74,6 @@ reasons! {
 
     BalanceTooLow = 200, "balance_too_low", "The balance does not cover the amount.";
     AmountZero = 201, "amount_zero", "The amount is zero.";
-    CapExceeded = 202, "cap_exceeded", "The result would be above the cap of the supply.";
     SelfTransfer = 203, "self_transfer", "Sender and receiver are the same account.";
     StakeTooLow = 204, "stake_too_low", "The stake would be below the least that is allowed.";
     StakeMissing = 205, "stake_missing", "The account has less stake than was asked for.";
@@ -85,7 +82,6 @@ reasons! {
     NodeExists = 207, "node_exists", "A node with this id is already registered.";
     NodeUnknown = 208, "node_unknown", "No node with this id is registered.";
     NodeNotOwned = 209, "node_not_owned", "The node belongs to another account.";
-    NodeLimit = 210, "node_limit", "The account has as many nodes as it may have.";
     NotValidator = 211, "not_validator", "Only a validator may do this.";
     EpochWrong = 212, "epoch_wrong", "The report is not about the present or the last epoch.";
     ReportRepeated = 213, "report_repeated", "This validator has already reported for this epoch.";
@@ -99,12 +95,8 @@ reasons! {
         "The evidence convicts nobody, so whoever sent it pays the penalty.";
     OffenderUnknown = 221, "offender_unknown", "The evidence convicts a key that has no seat.";
     AlreadySlashed = 222, "already_slashed", "This validator has already been slashed for it.";
-    DueFull = 223, "due_full", "As much as may fall due in that second already does.";
-    TimeOutOfRange = 224, "time_out_of_range", "The time lies beyond what can be written.";
     ValidatorLocked = 225, "validator_locked",
         "A validator's stake must stay above the least for a seat.";
-    ReportLimit = 226, "report_limit",
-        "As many nodes as may be reported in this epoch already are.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";
@@ -127,7 +119,6 @@ reasons! {
     FeesShared = 316, "fees_shared",
         "The block's fees were burned, put into the treasury and paid to its proposer.";
     BeaconRecorded = 317, "beacon_recorded", "A certificate was recorded as beacon.";
-    TreasuryFunded = 318, "treasury_funded", "The treasury was funded by the genesis.";
 }
 
 impl Encode for Reason {

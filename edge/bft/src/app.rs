@@ -7,7 +7,7 @@
 use crate::{
     block::{Block, ConsensusContext},
     certify::{Headers, Votes},
-    machine::{Executed, FinalBlock, Loaded, Place, Run, RunError, SharedMachine, Trust},
+    machine::{Executed, FinalBlock, Loaded, Memo, Place, Run, RunError, SharedMachine, Trust},
     state::{Databases, Digest, Entry, Key, Runtime, db_key},
     store::{Shelf, Store},
 };
@@ -49,14 +49,21 @@ type Merkleized<E> = <Databases<E> as DatabaseSet<E>>::Merkleized;
 /// A write to an entry that was not read: its new value, or `None` to remove it.
 type Write = (Key, Option<Entry>);
 
-/// Records of executed blocks that are not final yet, by block digest.
-type Pending = Arc<Mutex<BTreeMap<Digest, (u64, Bytes)>>>;
+/// What the execution of a block left that is not final yet.
+pub(crate) struct Pending {
+    height: u64,
+    record: Bytes,
+    memo: Memo,
+}
 
 /// Timing of block production.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Longest time without a block while there is nothing to do.
     pub heartbeat: Duration,
+    /// Shortest time between two proposals, unless a block is full. Blocks cost much whatever they
+    /// hold, so that fewer of them are sooner final on a busy machine.
+    pub spacing: Duration,
     /// Largest step of the block clock; a chain that slept catches up in such steps.
     pub tick_step_max: Duration,
 }
@@ -72,7 +79,8 @@ pub(crate) struct App {
     pub(crate) pace: Pace,
     pub(crate) last_tick: Arc<AtomicU64>,
     pub(crate) retain_heights: u64,
-    pub(crate) pending: Pending,
+    /// Executed blocks that are not final yet, by block digest.
+    pub(crate) pending: Arc<Mutex<BTreeMap<Digest, Pending>>>,
 }
 
 /// Milliseconds since the epoch on the runtime's clock.
@@ -81,7 +89,7 @@ pub(crate) fn now_ms(context: &impl commonware_runtime::Clock) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -110,19 +118,20 @@ impl App {
         parent.tick.get().saturating_add(millis(self.pace.tick_step_max))
     }
 
-    fn remember(&self, digest: Digest, height: u64, record: Bytes) {
+    fn remember(&self, digest: Digest, height: u64, executed: Executed) {
+        let Executed { record, memo, .. } = executed;
         self.pending
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(digest, (height, record));
+            .insert(digest, Pending { height, record, memo });
     }
 
-    /// Takes the record of a block that became final and drops those that can no longer.
-    fn recall(&self, digest: &Digest, height: u64) -> Option<Bytes> {
+    /// Takes what a block that became final left, and drops what can no longer become final.
+    fn recall(&self, digest: &Digest, height: u64) -> Option<Pending> {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let record = pending.remove(digest).map(|(_, record)| record);
-        pending.retain(|_, (other, _)| *other > height);
-        record
+        let left = pending.remove(digest);
+        pending.retain(|_, other| other.height > height);
+        left
     }
 
     /// A block's header as its execution demands it.
@@ -299,7 +308,7 @@ impl<E: Runtime> Application<E> for App {
             ops_range: non_empty_range!(merkleized.sync_boundary(), merkleized.bounds().tip.size),
             payload: executed.payload.clone(),
         };
-        self.remember(block.digest(), place.height.get(), executed.record);
+        self.remember(block.digest(), place.height.get(), executed);
         Some(Proposed { block, merkleized })
     }
 
@@ -321,7 +330,7 @@ impl<E: Runtime> Application<E> for App {
         };
         match self.check(runtime, &block, &parent, batches, trust).await {
             Ok((executed, merkleized)) => {
-                self.remember(digest, block.header.height.get(), executed.record);
+                self.remember(digest, block.header.height.get(), executed);
                 Some(merkleized)
             }
             Err(reason) => {
@@ -349,8 +358,9 @@ impl<E: Runtime> Application<E> for App {
     ) {
         let digest = block.digest();
         let height = block.header.height.get();
-        let record = self.recall(&digest, height).expect("a final block was executed before");
-        self.store.put(Shelf::Records, height, digest, record.clone()).await;
+        let Pending { record, memo, .. } =
+            self.recall(&digest, height).expect("a final block was executed before");
+        self.store.put(Shelf::Records, height, digest, record).await;
         let header_digest = self.digest_of(&block.header);
         self.headers.put(height, Digest::from(*header_digest.as_bytes()));
         self.last_tick.store(block.header.tick.get(), Ordering::Relaxed);
@@ -358,7 +368,7 @@ impl<E: Runtime> Application<E> for App {
             header: block.header.clone(),
             digest: header_digest,
             payload: block.payload.clone(),
-            record,
+            memo,
         });
         if height > self.retain_heights && height.is_multiple_of(256) {
             self.store.prune(height - self.retain_heights).await;

@@ -6,7 +6,7 @@
 //! types.
 
 use bytes::Bytes;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{any::Any, collections::BTreeMap, sync::Arc};
 use tg_types::{
     header::Header,
     ids::{AccountId, HeaderDigest, StateKey},
@@ -48,6 +48,17 @@ pub enum Trust {
     Finalised,
 }
 
+/// What a block would contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Nothing.
+    None,
+    /// Something; a moment later it may be more.
+    Some,
+    /// As much as fits.
+    Full,
+}
+
 /// The outcome of an execution.
 #[derive(Clone, Debug)]
 pub struct Executed {
@@ -61,7 +72,12 @@ pub struct Executed {
     pub log_root: [u8; 32],
     /// What the node keeps about the block beside the payload: its encoded receipts.
     pub record: Bytes,
+    /// What the machine wants back if the block becomes final.
+    pub memo: Memo,
 }
+
+/// Something of the machine's own that the engine keeps for it.
+pub type Memo = Arc<dyn Any + Send + Sync>;
 
 /// Why an execution did not produce an outcome.
 #[derive(Clone, Debug)]
@@ -94,14 +110,14 @@ pub struct FinalBlock {
     pub digest: HeaderDigest,
     /// The block's payload.
     pub payload: Bytes,
-    /// The record its execution left, see [`Executed::record`].
-    pub record: Bytes,
+    /// What its execution left, see [`Executed::memo`].
+    pub memo: Memo,
 }
 
 /// The replicated state machine, as the engine sees it. All methods return promptly.
 pub trait Machine: Send + Sync + 'static {
-    /// Whether a block built now would contain something.
-    fn has_work(&self) -> bool;
+    /// What a block built now would contain.
+    fn work(&self) -> Work;
 
     /// Starts to build a block.
     fn draft(&self, place: &Place) -> Box<dyn Run>;
@@ -127,7 +143,15 @@ pub trait Machine: Send + Sync + 'static {
     fn equivocated(&self, evidence: &Bytes);
 
     /// A peer sent bytes on the gossip channel. Bytes returned are sent back to that peer alone.
+    /// What takes long is left for [`Machine::do_chores`].
     fn gossiped(&self, from: &PublicKey, message: &Bytes) -> Option<Bytes>;
+
+    /// Whether there is something for [`Machine::do_chores`].
+    fn has_chores(&self) -> bool;
+
+    /// Works off what gossip left behind, as much as there is now. Called on a thread of its own,
+    /// one call at a time.
+    fn do_chores(&self);
 
     /// Called about ten times a second; bytes returned are sent to every peer.
     fn pulse(&self) -> Vec<Bytes>;

@@ -26,6 +26,13 @@ use tg_types::key::PublicKey;
 /// Room in a message beyond the payload: headers, votes, proofs.
 const MESSAGE_OVERHEAD: usize = 64 << 10;
 
+/// How often a node dials one of the peers it is not connected with.
+const DIAL_EVERY: Duration = Duration::from_millis(100);
+
+/// A peer is not dialled again before this time. Short, because nodes of a network start together
+/// and the first attempt often finds nobody listening.
+const REDIAL_AFTER: Duration = Duration::from_millis(300);
+
 /// Where a peer listens.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -179,6 +186,8 @@ async fn run(
         NZUsize!(256),
     );
     p2p.tracked_peer_sets = NZUsize!(1);
+    p2p.dial_frequency = DIAL_EVERY;
+    p2p.peer_connection_cooldown = REDIAL_AFTER;
     p2p.bypass_ip_check = true; // peers are known by key; addresses may be translated on the way
     let (mut network, oracle) = lookup::Network::new(context.child("network"), p2p);
     let mut manager = oracle.clone();

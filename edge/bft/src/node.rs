@@ -9,7 +9,7 @@ use crate::{
     block::{Block, ConsensusContext},
     certify::{Certificates, Headers, ProvenTips, Threshold, Votes},
     committee::{Committee, CommitteeError, evidence_tag, signer},
-    gossip,
+    gossip::{self, Strangers},
     handle::{Desk, Node},
     machine::SharedMachine,
     paced::{Paced, Pulse},
@@ -66,6 +66,9 @@ pub const CHANNELS: usize = 9;
 /// Messages per second and peer on each channel, in the order of [`Channels`]. Mailboxes are
 /// allocated for this number times peers, so generous quotas cost gigabytes.
 pub const QUOTAS: [u32; CHANNELS] = [256, 256, 64, 64, 64, 64, 8, 256, 256];
+
+/// A node votes after this time although it has not heard from the whole committee.
+const GREETING_TIME: Duration = Duration::from_secs(1);
 
 /// Everything a node needs to know before it starts.
 pub struct NodeConfig {
@@ -194,7 +197,6 @@ where
     let threshold = config.committee.threshold(config.share.as_deref())?;
     let pages = CacheRef::new(NZU16!(4_096), config.cache_pages.try_into().unwrap_or(NZUsize!(1)));
     let (store, owner) = Store::start(context.child("store"), &config, &pages).await;
-    let mut tasks = vec![owner];
 
     let block_resolver = marshal_resolver::init(
         context.child("block_resolver"),
@@ -203,7 +205,7 @@ where
     );
     let broadcasting = parts::block_broadcast(me.clone(), peers.clone());
     let (blocks, block_buffer) = buffered::Engine::new(context.child("blocks"), broadcasting);
-    tasks.push(blocks.start(broadcast));
+    let mut tasks = vec![owner, blocks.start(broadcast)];
 
     let probing = Probe::new(parts::probe(context.child("probe"), scheme.clone(), blocker.clone()));
     let (plan, probe_mailbox, task) = plan_history(&context, &config, probing, probe).await;
@@ -215,7 +217,7 @@ where
     let (marshal_actor, marshal, floor) =
         History::init(context.child("marshal"), finalizations, blocks, settings).await;
 
-    let resolving = parts::state_resolver(me, peers, blocker.clone());
+    let resolving = parts::state_resolver(me.clone(), peers, blocker.clone());
     let (sync_source, task) = sync_source(&context, resolving, sync);
     tasks.push(task);
     let headers = Headers::new(marshal.clone(), Arc::clone(&config.domain), &config.genesis);
@@ -234,9 +236,10 @@ where
 
     let engines = Engines { context: &context, config: &config, pages, blocker, tasks };
     let mut tasks = engines
+        .gossip(&signals, &me, talk)
+        .await
         .certify(threshold, headers, store.clone(), acks)
         .consensus(scheme, genesis.digest(), paced, (votes, certificates, resolver))
-        .gossip(&signals, talk)
         .tasks;
 
     let databases: Databases<E> = state.subscribe_databases().await;
@@ -260,6 +263,7 @@ impl Signals {
             work: Arc::clone(&self.work),
             pace: config.pace,
             last_tick: Arc::clone(&self.last_tick),
+            proposed: Arc::default(),
         }
     }
 }
@@ -428,10 +432,11 @@ impl<E: Runtime, B: Blocker<PublicKey = ed25519::PublicKey>> Engines<'_, E, B> {
         self
     }
 
-    /// Lets the machines of the nodes talk.
-    fn gossip(
+    /// Lets the machines of the nodes talk, and waits until the committee was heard.
+    async fn gossip(
         mut self,
         signals: &Signals,
+        me: &ed25519::PublicKey,
         talk: (
             impl Sender<PublicKey = ed25519::PublicKey>,
             impl Receiver<PublicKey = ed25519::PublicKey>,
@@ -439,7 +444,11 @@ impl<E: Runtime, B: Blocker<PublicKey = ed25519::PublicKey>> Engines<'_, E, B> {
     ) -> Self {
         let machine = Arc::clone(&self.config.machine);
         let outbox = Arc::clone(&signals.outbox);
-        self.tasks.push(gossip::start(self.context.child("gossip"), machine, outbox, talk));
+        let others = self.config.committee.voters.iter().filter(|key| *key != me).cloned();
+        let (strangers, all_heard) = Strangers::new(others);
+        let context = self.context.child("gossip");
+        self.tasks.push(gossip::start(context, machine, outbox, strangers, talk));
+        let _silent = self.context.timeout(GREETING_TIME, all_heard).await;
         self
     }
 }

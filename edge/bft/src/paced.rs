@@ -4,9 +4,9 @@
 //! runs, the builder holds back the finality of the block before it.
 
 use crate::{
-    app::Pace,
+    app::{Pace, millis, now_ms},
     block::ConsensusContext,
-    machine::SharedMachine,
+    machine::{SharedMachine, Work},
     state::{Digest, Runtime},
 };
 use commonware_actor::Feedback;
@@ -35,28 +35,42 @@ pub(crate) struct Pulse {
     pub(crate) pace: Pace,
     /// Time of the last final block, in milliseconds.
     pub(crate) last_tick: Arc<AtomicU64>,
+    /// When a block was last proposed, by whomever, in milliseconds.
+    pub(crate) proposed: Arc<AtomicU64>,
 }
 
 impl Pulse {
-    /// Waits until there is work, or the heartbeat is due, or the chain's clock lags behind.
+    /// Waits until it is time to build: at once for a full block, after the spacing if there is
+    /// work, else when the heartbeat is due. A chain whose clock lags behind does not wait.
     async fn wait<E: Runtime>(&self, context: &E) {
-        let lag =
-            crate::app::now_ms(context).saturating_sub(self.last_tick.load(Ordering::Relaxed));
+        let started = now_ms(context);
+        let lag = started.saturating_sub(self.last_tick.load(Ordering::Relaxed));
         if Duration::from_millis(lag) > self.pace.heartbeat * LAG_HEARTBEATS {
             return;
         }
-        let heartbeat = context.sleep(self.pace.heartbeat).fuse();
-        let mut heartbeat = std::pin::pin!(heartbeat);
         loop {
             let woken = self.work.notified();
-            if self.machine.has_work() {
+            let due = match self.machine.work() {
+                Work::None => started.saturating_add(millis(self.pace.heartbeat)),
+                Work::Some => {
+                    self.proposed.load(Ordering::Relaxed).saturating_add(millis(self.pace.spacing))
+                }
+                Work::Full => return,
+            };
+            let rest = due.saturating_sub(now_ms(context));
+            if rest == 0 {
                 return;
             }
             futures::select_biased! {
                 () = woken.fuse() => {}
-                () = heartbeat => return,
+                () = context.sleep(Duration::from_millis(rest)).fuse() => {}
             }
         }
+    }
+
+    /// Somebody proposes a block now.
+    fn mark<E: Runtime>(&self, context: &E) {
+        self.proposed.store(now_ms(context), Ordering::Relaxed);
     }
 }
 
@@ -99,6 +113,7 @@ where
                 () = sender.closed().fuse() => return, // the view is over
                 () = pulse.wait(&runtime).fuse() => {}
             }
+            pulse.mark(&runtime);
             if let Ok(digest) = inner.propose(context).await.await {
                 let _over = sender.send(digest);
             }
@@ -111,6 +126,7 @@ where
         context: ConsensusContext,
         block: Digest,
     ) -> oneshot::Receiver<bool> {
+        self.pulse.mark(self.context.as_ref());
         self.inner.verify(context, block).await
     }
 }

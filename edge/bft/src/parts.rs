@@ -56,6 +56,13 @@ const VIEWS_KEPT: ViewDelta = ViewDelta::new(64);
 /// Heights certified at the same time.
 const CERTIFY_WINDOW: NonZeroU64 = NZU64!(16);
 
+/// Heights below the certified ones whose signatures are still sent to those that lack them. Each
+/// is repeated every [`REPEAT`], so many would fill the channel.
+const CERTIFY_HELP: HeightDelta = HeightDelta::new(32);
+
+/// How often a signature is repeated.
+const REPEAT: Duration = Duration::from_secs(2);
+
 /// Records per file of an archive; pruning removes whole files.
 const SECTION: NonZeroU64 = NZU64!(256);
 
@@ -262,10 +269,10 @@ pub(crate) fn certify<B: Blocker<PublicKey = Key>>(
         reporter: finished,
         blocker,
         priority_acks: false,
-        rebroadcast_timeout: NZDuration!(Duration::from_secs(2)),
+        rebroadcast_timeout: NZDuration!(REPEAT),
         epoch_bounds: (EpochDelta::new(1), EpochDelta::new(1)),
         window: CERTIFY_WINDOW,
-        activity_timeout: HeightDelta::new(256),
+        activity_timeout: CERTIFY_HELP,
         journal_partition: format!("{prefix}-certify"),
         journal_write_buffer: SMALL_BUFFER,
         journal_replay_buffer: SMALL_BUFFER,
@@ -310,7 +317,7 @@ where
         write_buffer: LARGE_BUFFER,
         page_cache: pages,
         leader_timeout: config.leader_timeout,
-        certification_timeout: config.leader_timeout * 2,
+        certification_timeout: config.leader_timeout * 3 / 2,
         timeout_retry: Duration::from_millis(500),
         view_retention: VIEWS_KEPT,
         skip: SkipPolicy::Enabled {

@@ -4,6 +4,7 @@ use crate::{
     index::{Index, IndexError},
     light::{CertifiedHeader, EntryProof, ReceiptProof},
     machine::{FinalReceipts, LedgerMachine, Outcome},
+    mempool::Source,
     metrics::Metrics,
     payload::Payload,
     record::Record,
@@ -214,7 +215,8 @@ impl Chain {
             })
             .collect();
         let good = verdicts.iter().filter_map(|verdict| verdict.as_ref().ok()).cloned();
-        let mut inserted = self.machine.insert(good.collect::<Vec<_>>(), true).into_iter();
+        let good: Vec<CheckedTx> = good.collect();
+        let mut inserted = self.machine.insert(good, Source::Client).into_iter();
         let results: Vec<Result<TxId, Reason>> = verdicts
             .into_iter()
             .map(|verdict| match verdict {
@@ -383,10 +385,12 @@ impl Chain {
                 let Some((header, _, Some(record))) = self.block(place.height).await? else {
                     return Ok(None);
                 };
-                (header, record, place.index)
+                (header, Arc::new(record), place.index)
             }
             None => match self.machine.recent(id) {
-                Some((block, position)) => (block.header.clone(), block.record.clone(), position),
+                Some((block, position)) => {
+                    (block.header.clone(), Arc::clone(&block.record), position)
+                }
                 None => return Ok(None),
             },
         };
@@ -422,7 +426,7 @@ impl Chain {
 
     /// What this node holds in memory besides its state: what, how many, and how many at most.
     #[must_use]
-    pub fn held(&self) -> [(&'static str, usize, usize); 6] {
+    pub fn held(&self) -> [(&'static str, usize, usize); 8] {
         self.machine.held()
     }
 }

@@ -5,6 +5,7 @@
 
 mod certificates;
 mod chain;
+mod execution;
 pub mod gossip;
 pub mod index;
 pub mod light;

@@ -5,9 +5,10 @@
 //! wait for a receipt.
 
 use crate::{
-    certificates::{CertificateBook, KnownOrChecked, choose},
+    certificates::{CertificateBook, KnownOrChecked},
+    execution::{Done, Draft, Opened},
     gossip::{Gossip, MESSAGE_BYTES_MAX},
-    mempool::Mempool,
+    mempool::{Mempool, Source},
     metrics::Metrics,
     payload::{HeightCertificate, Payload},
     record::Record,
@@ -23,16 +24,16 @@ use std::{
 use tg_bft::{
     committee::Committee,
     handle::Node,
-    machine::{Executed, FinalBlock, Loaded, Machine, Place, Run, RunError, Trust},
+    machine::{FinalBlock, Machine, Place, Run, Trust, Work},
     recover::Recovery,
 };
-use tg_ledger::{Applied, ApplyError, BlockEnv, Budget, Cursor, Lookup, Rules, View, keys};
+use tg_ledger::Rules;
 use tg_types::{
     codec::{Decode as _, Encode as _},
     hash::sha256,
     header::Header,
-    ids::{AccountId, Hash32, HeaderDigest, StateKey, TxId},
-    key::{Domain, PublicKey},
+    ids::{AccountId, Hash32, HeaderDigest, TxId},
+    key::{Domain, KeyPoints, PublicKey},
     reason::Reason,
     receipt::Receipt,
     tick::Height,
@@ -49,6 +50,9 @@ const WAITERS_MAX: usize = 100_000;
 
 /// Final heights without a certificate before peers are asked for it.
 const CERTIFICATE_PATIENCE: u64 = 8;
+
+/// Final heights after which a transaction that still waits is announced again.
+const ANNOUNCE_PATIENCE: u64 = 16;
 
 /// Final blocks kept in memory, for questions that come before the index has them.
 const RECENT_MAX: usize = 64;
@@ -67,7 +71,7 @@ pub struct FinalReceipts {
     /// The header's digest.
     pub digest: HeaderDigest,
     /// The block's receipts.
-    pub record: Record,
+    pub record: Arc<Record>,
 }
 
 /// What is known about a transaction that somebody waits for.
@@ -86,14 +90,32 @@ pub enum Outcome {
 
 struct Shared {
     pool: Mempool,
-    /// Transactions in executed blocks that are not final yet, with the height of that block.
-    in_flight: BTreeMap<TxId, Height>,
+    /// Transactions from peers whose signatures wait to be checked, bounded by the pool's size.
+    unchecked: Vec<SignedTx>,
     outbox: Vec<Arc<CheckedTx>>,
+    /// What was announced, and at which height. A message may be lost, so what still waits a while
+    /// later is announced again.
+    announced: VecDeque<(Height, Arc<CheckedTx>)>,
     waiters: BTreeMap<TxId, Vec<oneshot::Sender<Outcome>>>,
     evidence: Vec<Bytes>,
     recent: VecDeque<Arc<FinalReceipts>>,
     tip: Option<(Header, HeaderDigest)>,
     asked_at: Option<Height>,
+}
+
+impl Shared {
+    /// What is to be announced now: what is new, and what waits for long.
+    fn announce(&mut self, tip: Height) -> Vec<Arc<CheckedTx>> {
+        let mut due = std::mem::take(&mut self.outbox);
+        let is_late = |at: Height| at.get().saturating_add(ANNOUNCE_PATIENCE) <= tip.get();
+        while let Some((_, tx)) = self.announced.pop_front_if(|(at, _)| is_late(*at)) {
+            if self.pool.get(&tx.id()).is_some() {
+                due.push(tx);
+            }
+        }
+        self.announced.extend(due.iter().map(|tx| (tip, Arc::clone(tx))));
+        due
+    }
 }
 
 /// The ledger behind the engine's interface.
@@ -111,6 +133,8 @@ pub(crate) struct LedgerMachine {
     listeners: broadcast::Sender<Arc<FinalReceipts>>,
     seed: [u8; 32],
     batches: AtomicU64,
+    /// Keys of those who have sent before.
+    points: Mutex<KeyPoints>,
     pub(crate) metrics: Metrics,
 }
 
@@ -133,8 +157,9 @@ impl LedgerMachine {
             rules: Arc::new(rules),
             shared: Mutex::new(Shared {
                 pool,
-                in_flight: BTreeMap::new(),
+                unchecked: Vec::new(),
                 outbox: Vec::new(),
+                announced: VecDeque::new(),
                 waiters: BTreeMap::new(),
                 evidence: Vec::new(),
                 recent: VecDeque::new(),
@@ -148,8 +173,13 @@ impl LedgerMachine {
             listeners: broadcast::channel(LISTENER_LAG_MAX).0,
             seed,
             batches: AtomicU64::new(0),
+            points: Mutex::default(),
             metrics: Metrics::default(),
         })
+    }
+
+    fn points(&self) -> MutexGuard<'_, KeyPoints> {
+        self.points.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -251,7 +281,13 @@ impl LedgerMachine {
         self.metrics.signatures_checked.add(txs.len());
         let batch = self.batches.fetch_add(1, Ordering::Relaxed);
         let seed = sha256(&[&self.seed, &batch.to_be_bytes()]);
-        let checked = check_batch(&self.domain, txs, seed);
+        let senders = txs.iter().map(|tx| tx.body.sender.as_bytes());
+        let mut points = self.points().find(senders); // the lock is not held while checking
+        let before = points.len();
+        let checked = check_batch(&self.domain, txs, seed, &mut points);
+        if points.len() > before {
+            self.points().keep(&points);
+        }
         checked.into_iter().map(|tx| tx.map_err(|error| error.reason())).collect()
     }
 
@@ -259,14 +295,15 @@ impl LedgerMachine {
     pub(crate) fn insert(
         &self,
         txs: impl IntoIterator<Item = CheckedTx>,
-        announce: bool,
+        source: Source,
     ) -> Vec<Result<TxId, Reason>> {
+        let announce = source == Source::Client;
         let mut shared = self.shared();
         let results = txs
             .into_iter()
             .map(|tx| {
                 let tx = Arc::new(tx);
-                shared.pool.insert(Arc::clone(&tx))?;
+                shared.pool.insert(Arc::clone(&tx), source)?;
                 let id = tx.id();
                 if announce {
                     shared.outbox.push(tx);
@@ -283,20 +320,6 @@ impl LedgerMachine {
             node.wake();
         }
         results
-    }
-
-    fn env(place: &Place, certificates: &[HeightCertificate]) -> BlockEnv {
-        BlockEnv {
-            height: place.height,
-            tick: place.tick,
-            parent: place.parent,
-            parent_tick: place.parent_tick,
-            proposer: place.proposer,
-            certificates: certificates
-                .iter()
-                .map(|certificate| (certificate.height, certificate.bytes.to_vec()))
-                .collect(),
-        }
     }
 
     /// Turns signed transactions into checked ones. Those that wait in the pool with the same
@@ -338,11 +361,9 @@ impl LedgerMachine {
             .collect()
     }
 
-    fn set_in_flight(&self, height: Height, txs: impl Iterator<Item = TxId>) {
-        let mut shared = self.shared();
-        for id in txs {
-            shared.in_flight.insert(id, height);
-        }
+    /// A block at this height was executed with these transactions.
+    pub(crate) fn take_off(&self, height: Height, txs: impl Iterator<Item = TxId>) {
+        self.shared().pool.take_off(height, txs);
     }
 
     /// The answer to a node that lacks certificates from a height on: those that are here, or this
@@ -384,115 +405,12 @@ impl LedgerMachine {
     }
 }
 
-/// The entries the engine has loaded, as the ledger wants to see them.
-struct LoadedView<'a>(&'a Loaded);
-
-impl View for LoadedView<'_> {
-    fn get(&self, key: &StateKey) -> Lookup<'_> {
-        match self.0.get(key) {
-            Some(Some(bytes)) => Lookup::Present(bytes),
-            Some(None) => Lookup::Absent,
-            None => Lookup::Unknown,
-        }
-    }
-}
-
-fn run_error(error: ApplyError) -> RunError {
-    if let ApplyError::Missing(keys) = error {
-        return RunError::Missing(keys);
-    }
-    RunError::Invalid(error.to_string())
-}
-
-fn executed(applied: Applied, payload: Bytes) -> Executed {
-    let record = Record { receipts: applied.receipts, block: applied.block_receipt };
-    Executed {
-        payload,
-        changes: applied.changes,
-        receipts_root: *applied.receipts_root.as_bytes(),
-        log_root: *applied.log_root.as_bytes(),
-        record: record.to_bytes().into(),
-    }
-}
-
-/// A block being built by this node.
-struct Draft {
-    machine: Arc<LedgerMachine>,
-    place: Place,
-    candidates: Vec<CheckedTx>,
-    certificates: BTreeMap<Height, Bytes>,
-}
-
-impl Run for Draft {
-    fn keys(&self) -> Vec<StateKey> {
-        let env = LedgerMachine::env(&self.place, &[]);
-        let mut keys = tg_ledger::reads(&self.machine.rules.genesis, &env, &self.candidates);
-        keys.push(keys::cursor());
-        keys.sort();
-        keys.dedup();
-        keys
-    }
-
-    fn run(&mut self, loaded: &Loaded) -> Result<Executed, RunError> {
-        let next = match loaded.get(&keys::cursor()) {
-            Some(Some(bytes)) => {
-                let cursor = Cursor::from_bytes(bytes)
-                    .map_err(|error| RunError::Invalid(error.to_string()))?;
-                Height::new(cursor.beacon.get() + 1)
-            }
-            Some(None) => Height::new(1),
-            None => return Err(RunError::Missing(vec![keys::cursor()])),
-        };
-        let certificates = choose(&self.certificates, next, self.place.height);
-        let env = LedgerMachine::env(&self.place, &certificates);
-        let params = self.machine.rules.genesis.params();
-        let budget = Budget { tx_max: params.block_tx_max, bytes_max: params.block_bytes_max };
-        let view = LoadedView(loaded);
-        let built = tg_ledger::build(&self.machine.rules, &view, &env, &self.candidates, budget)
-            .map_err(run_error)?;
-        self.machine.drop_refused(&self.candidates, &built.refused);
-        let txs: Vec<SignedTx> = built
-            .included
-            .iter()
-            .filter_map(|index| self.candidates.get(*index))
-            .map(|tx| tx.tx().clone())
-            .collect();
-        let ids = built.applied.receipts.iter().map(|receipt| receipt.tx);
-        self.machine.set_in_flight(self.place.height, ids);
-        let payload = Payload { certificates, txs }.to_bytes();
-        Ok(executed(built.applied, payload.into()))
-    }
-}
-
-/// A block built by somebody else.
-struct Opened {
-    machine: Arc<LedgerMachine>,
-    env: BlockEnv,
-    txs: Vec<CheckedTx>,
-    payload: Bytes,
-}
-
-impl Run for Opened {
-    fn keys(&self) -> Vec<StateKey> {
-        tg_ledger::reads(&self.machine.rules.genesis, &self.env, &self.txs)
-    }
-
-    fn run(&mut self, loaded: &Loaded) -> Result<Executed, RunError> {
-        let view = LoadedView(loaded);
-        let applied = tg_ledger::apply(&self.machine.rules, &view, &self.env, &self.txs)
-            .map_err(run_error)?;
-        self.machine.set_in_flight(self.env.height, self.txs.iter().map(CheckedTx::id));
-        Ok(executed(applied, self.payload.clone()))
-    }
-}
-
 impl LedgerMachine {
     /// Forgets candidates that can never enter a block; those that may later stay.
-    fn drop_refused(&self, candidates: &[CheckedTx], refused: &[(usize, Reason)]) {
+    pub(crate) fn drop_refused(&self, candidates: &[CheckedTx], refused: &[(usize, Reason)]) {
         let mut shared = self.shared();
         for (index, reason) in refused {
-            let waits =
-                matches!(reason, Reason::NonceTooHigh | Reason::BlockFull | Reason::RateLimited);
+            let waits = *reason == Reason::NonceTooHigh;
             let Some(tx) = candidates.get(*index).filter(|_| !waits) else { continue };
             shared.pool.remove(&tx.id());
             for waiter in shared.waiters.remove(&tx.id()).into_iter().flatten() {
@@ -502,7 +420,7 @@ impl LedgerMachine {
     }
 
     /// Takes a final block over: the pool forgets its transactions, waiters get their receipts.
-    fn settle(&self, block: &Arc<FinalReceipts>, payload: &Payload) {
+    fn settle(&self, block: &Arc<FinalReceipts>, places: &[(AccountId, Lane, Nonce)]) {
         let height = block.header.height;
         let mut shared = self.shared();
         shared.recent.push_back(Arc::clone(block)); // first, so that who is told can also ask
@@ -510,10 +428,10 @@ impl LedgerMachine {
             shared.recent.pop_front();
         }
         shared.tip = Some((block.header.clone(), block.digest));
-        for tx in &payload.txs {
-            shared.pool.finalised(tx.body.sender, tx.body.lane, tx.body.nonce);
+        for (sender, lane, nonce) in places {
+            shared.pool.finalised(*sender, *lane, *nonce);
         }
-        shared.in_flight.retain(|_, at| *at > height);
+        shared.pool.land(height);
         for receipt in &block.record.receipts {
             for waiter in shared.waiters.remove(&receipt.tx).into_iter().flatten() {
                 let receipt = Box::new(receipt.clone());
@@ -535,24 +453,20 @@ impl LedgerMachine {
 pub(crate) struct SharedLedger(pub(crate) Arc<LedgerMachine>);
 
 impl Machine for SharedLedger {
-    fn has_work(&self) -> bool {
-        let shared = self.0.shared();
-        shared.pool.ids().any(|id| !shared.in_flight.contains_key(id))
+    fn work(&self) -> Work {
+        let idle = self.0.shared().pool.idle();
+        let full = usize::try_from(self.0.rules.genesis.params().block_tx_max).unwrap_or(0);
+        match idle {
+            0 => Work::None,
+            _ if idle >= full => Work::Full,
+            _ => Work::Some,
+        }
     }
 
     fn draft(&self, place: &Place) -> Box<dyn Run> {
-        let shared = self.0.shared();
         let count = usize::try_from(self.0.rules.genesis.params().block_tx_max).unwrap_or(0);
-        let in_flight = &shared.in_flight;
-        let candidates = shared
-            .pool
-            .candidates(count + in_flight.len())
-            .into_iter()
-            .filter(|tx| !in_flight.contains_key(&tx.id()))
-            .take(count)
-            .map(|tx| CheckedTx::clone(&tx))
-            .collect();
-        drop(shared);
+        let candidates = self.0.shared().pool.candidates(count);
+        let candidates = candidates.iter().map(|tx| CheckedTx::clone(tx)).collect();
         Box::new(Draft {
             machine: Arc::clone(&self.0),
             place: place.clone(),
@@ -564,32 +478,28 @@ impl Machine for SharedLedger {
     fn open(&self, place: &Place, payload: &Bytes, trust: Trust) -> Result<Box<dyn Run>, String> {
         let content = Payload::from_bytes(payload).map_err(|error| error.to_string())?;
         let txs = self.0.checked(content.txs, trust)?;
-        Ok(Box::new(Opened {
-            machine: Arc::clone(&self.0),
-            env: LedgerMachine::env(place, &content.certificates),
-            txs,
-            payload: payload.clone(),
-        }))
+        let machine = Arc::clone(&self.0);
+        Ok(Box::new(Opened::new(machine, place, content.certificates, txs, payload.clone())))
     }
 
     fn finalised(&self, block: &FinalBlock) {
-        let payload = Payload::from_bytes(&block.payload).expect("a final payload was decoded");
-        let record = Record::from_bytes(&block.record).expect("this node encoded the record");
+        let done = block.memo.downcast_ref::<Done>().expect("this machine left it");
         self.0.book.add_header(block.header.height, block.digest);
-        if let Some(last) = payload.certificates.last() {
-            for carried in &payload.certificates {
+        if let Some(last) = done.certificates.last() {
+            for carried in &done.certificates {
                 self.0.book.add_certificate(carried.height, carried.bytes.clone());
             }
             self.0.book.set_carried(last.height);
         }
         let metrics = &self.0.metrics;
         metrics.blocks_final.add(1);
-        metrics.txs_final.add(record.receipts.len());
+        metrics.txs_final.add(done.places.len());
         metrics.height.set(usize::try_from(block.header.height.get()).unwrap_or(usize::MAX));
         let (header, digest) = (block.header.clone(), block.digest);
-        let done = Arc::new(FinalReceipts { header, digest, record });
-        self.0.settle(&done, &payload);
-        let _nobody = self.0.listeners.send(done);
+        let record = Arc::clone(&done.record);
+        let receipts = Arc::new(FinalReceipts { header, digest, record });
+        self.0.settle(&receipts, &done.places);
+        let _nobody = self.0.listeners.send(receipts);
     }
 
     fn carried(&self) -> Option<Height> {
@@ -612,15 +522,9 @@ impl Machine for SharedLedger {
     fn gossiped(&self, from: &PublicKey, message: &Bytes) -> Option<Bytes> {
         match Gossip::from_bytes(message).ok()? {
             Gossip::Txs(txs) => {
-                let strangers = {
-                    let shared = self.0.shared();
-                    let is_new = |tx: &SignedTx| {
-                        let id = tx.id(&self.0.domain);
-                        shared.pool.get(&id).is_none() && !shared.in_flight.contains_key(&id)
-                    };
-                    txs.into_iter().filter(is_new).collect()
-                };
-                self.0.insert(self.0.check(strangers).into_iter().flatten(), false);
+                let mut shared = self.0.shared();
+                let room = shared.pool.most().saturating_sub(shared.unchecked.len());
+                shared.unchecked.extend(txs.into_iter().take(room));
                 None
             }
             Gossip::CertificatesWanted(height) => self.0.help_out(height),
@@ -635,11 +539,27 @@ impl Machine for SharedLedger {
         }
     }
 
+    fn has_chores(&self) -> bool {
+        !self.0.shared().unchecked.is_empty()
+    }
+
+    fn do_chores(&self) {
+        let unchecked = std::mem::take(&mut self.0.shared().unchecked);
+        let named: Vec<(TxId, SignedTx)> =
+            unchecked.into_iter().map(|tx| (tx.id(&self.0.domain), tx)).collect();
+        let strangers = {
+            let shared = self.0.shared();
+            named.into_iter().filter(|(id, _)| !shared.pool.knows(id)).map(|(_, tx)| tx).collect()
+        };
+        self.0.insert(self.0.check(strangers).into_iter().flatten(), Source::Peer);
+    }
+
     fn pulse(&self) -> Vec<Bytes> {
         let (outbox, tip, asked_at) = {
             let mut shared = self.0.shared();
             let tip = shared.tip.as_ref().map(|(header, _)| header.height);
-            (std::mem::take(&mut shared.outbox), tip, shared.asked_at)
+            let outbox = shared.announce(tip.unwrap_or(Height::new(0)));
+            (outbox, tip, shared.asked_at)
         };
         let mut messages = pack(outbox);
         let lacking = tip.and_then(|tip| self.0.book.lacking(tip, CERTIFICATE_PATIENCE));
@@ -672,16 +592,18 @@ fn pack(outbox: Vec<Arc<CheckedTx>>) -> Vec<Bytes> {
 
 impl LedgerMachine {
     /// What this machine holds in memory, each with its bound.
-    pub(crate) fn held(&self) -> [(&'static str, usize, usize); 6] {
+    pub(crate) fn held(&self) -> [(&'static str, usize, usize); 8] {
         let shared = self.shared();
-        let pool = shared.pool.capacity();
+        let pool = shared.pool.most();
         let block = usize::try_from(self.rules.genesis.params().block_tx_max).unwrap_or(usize::MAX);
         // Views between two final blocks may execute several candidates of a height.
         let in_flight = block.saturating_mul(IN_FLIGHT_BLOCKS_MAX);
         [
             ("waiting transactions", shared.pool.len(), pool),
-            ("transactions in flight", shared.in_flight.len(), in_flight),
+            ("transactions in flight", shared.pool.in_flight(), in_flight),
+            ("transactions to check", shared.unchecked.len(), pool),
             ("transactions to announce", shared.outbox.len(), pool),
+            ("announced transactions", shared.announced.len(), pool.saturating_add(in_flight)),
             ("waiters", shared.waiters.len(), WAITERS_MAX),
             ("pieces of evidence", shared.evidence.len(), EVIDENCE_MAX),
             ("recent blocks", shared.recent.len(), RECENT_MAX),

@@ -3,10 +3,15 @@
 //! Each sender has lanes, and a lane is a queue by nonce, so a sender's transactions leave in order
 //! while different lanes do not wait for each other. Among the heads of lanes the better fee per
 //! byte goes first, then the earlier arrival. The pool is small on purpose: what it takes in is
-//! final soon, and what it cannot take is refused at once with a reason.
+//! final soon, and what it cannot take is refused at once with a reason. What other nodes have
+//! admitted is taken far beyond that: a node that misses some could not build blocks with what
+//! follows in their lanes.
+//!
+//! Transactions of executed blocks are in flight: they wait here until a block is final, but no
+//! other block is built with them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap},
     sync::Arc,
 };
 use tg_types::{
@@ -17,15 +22,18 @@ use tg_types::{
     tx::{CheckedTx, Lane, Nonce},
 };
 
-/// The pool holds at most this many milliseconds of the chain's permitted rate, so that an accepted
-/// transaction does not wait longer than about that.
+/// A node's clients are served until the pool holds this many milliseconds of the chain's permitted
+/// rate, so that an accepted transaction does not wait longer than about that.
 pub const QUEUE_MS: u64 = 300;
 
-/// Transactions held at least, so that short bursts on a slow chain are taken.
+/// Clients are served at least until so many wait, so that short bursts on a slow chain are taken.
 const POOL_TXS_MIN: usize = 128;
 
-/// Transactions held at most, whatever the chain's rate.
+/// Clients are served at most until so many wait, whatever the chain's rate.
 const POOL_TXS_MAX: usize = 20_000;
+
+/// Transactions held at most, in multiples of those for which clients are served.
+const PEERS_SHARE: usize = 4;
 
 /// Transactions of one sender; nobody fills the pool alone.
 const SENDER_TXS_MAX: usize = 1_024;
@@ -47,15 +55,31 @@ struct Waiting {
     rank: Rank,
 }
 
+/// Where a transaction comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A client of this node.
+    Client,
+    /// Another node, which has admitted it.
+    Peer,
+}
+
 /// Transactions that wait for a block, in the order in which they leave.
+///
+/// Hash maps are only looked up, never walked, so the same events give the same pool everywhere.
 #[derive(Debug)]
 pub struct Mempool {
-    lanes: BTreeMap<LaneKey, BTreeMap<Nonce, Waiting>>,
+    lanes: HashMap<LaneKey, BTreeMap<Nonce, Waiting>>,
     heads: BTreeSet<(Rank, LaneKey)>,
-    by_id: BTreeMap<TxId, LaneKey>,
-    senders: BTreeMap<AccountId, usize>,
+    by_id: HashMap<TxId, (LaneKey, Nonce)>,
+    senders: HashMap<AccountId, usize>,
+    /// Transactions in flight, with the height of the block.
+    flying: HashMap<TxId, Height>,
+    flights: BTreeMap<Height, Vec<TxId>>,
+    /// How many are held and not in flight.
+    idle: usize,
     arrivals: u64,
-    txs_max: usize,
+    capacity: usize,
 }
 
 impl Mempool {
@@ -65,12 +89,15 @@ impl Mempool {
         let rate = u64::from(params.tx_per_second_max);
         let queue = usize::try_from(rate * QUEUE_MS / 1_000).unwrap_or(POOL_TXS_MAX);
         Self {
-            lanes: BTreeMap::new(),
+            lanes: HashMap::new(),
             heads: BTreeSet::new(),
-            by_id: BTreeMap::new(),
-            senders: BTreeMap::new(),
+            by_id: HashMap::new(),
+            senders: HashMap::new(),
+            flying: HashMap::new(),
+            flights: BTreeMap::new(),
+            idle: 0,
             arrivals: 0,
-            txs_max: queue.clamp(POOL_TXS_MIN, POOL_TXS_MAX),
+            capacity: queue.clamp(POOL_TXS_MIN, POOL_TXS_MAX),
         }
     }
 
@@ -86,22 +113,68 @@ impl Mempool {
         self.by_id.is_empty()
     }
 
-    /// Most transactions held.
+    /// Clients are served until the pool holds so many.
     #[must_use]
     pub const fn capacity(&self) -> usize {
-        self.txs_max
+        self.capacity
+    }
+
+    /// Most transactions held.
+    #[must_use]
+    pub const fn most(&self) -> usize {
+        self.capacity * PEERS_SHARE
     }
 
     /// The transaction with this id, if it waits here.
     #[must_use]
     pub fn get(&self, id: &TxId) -> Option<&Arc<CheckedTx>> {
-        let lane = self.by_id.get(id)?;
-        self.lanes.get(lane)?.values().map(|waiting| &waiting.tx).find(|tx| tx.id() == *id)
+        let (lane, nonce) = self.by_id.get(id)?;
+        self.lanes.get(lane)?.get(nonce).map(|waiting| &waiting.tx)
     }
 
-    /// The ids of all that waits.
-    pub fn ids(&self) -> impl Iterator<Item = &TxId> {
-        self.by_id.keys()
+    /// Whether a transaction is held or in flight.
+    #[must_use]
+    pub fn knows(&self, id: &TxId) -> bool {
+        self.by_id.contains_key(id) || self.flying.contains_key(id)
+    }
+
+    /// How many wait that are not in flight.
+    #[must_use]
+    pub const fn idle(&self) -> usize {
+        self.idle
+    }
+
+    /// Transactions in flight, held or not.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.flying.len()
+    }
+
+    /// A block at this height was executed with these transactions.
+    pub fn take_off(&mut self, height: Height, ids: impl Iterator<Item = TxId>) {
+        let flight = self.flights.entry(height).or_default();
+        for id in ids {
+            let before = self.flying.get(&id).copied();
+            if before.is_none() && self.by_id.contains_key(&id) {
+                self.idle -= 1;
+            }
+            self.flying.insert(id, before.map_or(height, |before| before.max(height)));
+            flight.push(id);
+        }
+    }
+
+    /// The block at this height is final: what flew there or below and is still held waits again.
+    pub fn land(&mut self, height: Height) {
+        while let Some(flight) = self.flights.first_entry().filter(|it| *it.key() <= height) {
+            let at = *flight.key();
+            for id in flight.remove() {
+                // It may also fly at another height, in a block of another leader.
+                if self.flying.get(&id) == Some(&at) {
+                    self.flying.remove(&id);
+                    self.idle += usize::from(self.by_id.contains_key(&id));
+                }
+            }
+        }
     }
 
     /// The first nonce from `settled` on that no transaction of the lane waits with.
@@ -123,7 +196,11 @@ impl Mempool {
     /// # Errors
     /// With the reason, if it is held already, its place in the lane is taken by one that pays as
     /// much, its sender has too many, or the pool is full.
-    pub fn insert(&mut self, tx: Arc<CheckedTx>) -> Result<(), Reason> {
+    pub fn insert(&mut self, tx: Arc<CheckedTx>, source: Source) -> Result<(), Reason> {
+        let most = match source {
+            Source::Client => self.capacity(),
+            Source::Peer => self.most(),
+        };
         if self.by_id.contains_key(&tx.id()) {
             return Err(Reason::PoolDuplicate);
         }
@@ -134,7 +211,7 @@ impl Mempool {
             Some(held) if held.tx.body().fee >= body.fee => return Err(Reason::PoolReplaced),
             Some(_) => {}
             None => {
-                if self.len() >= self.txs_max {
+                if self.len() >= most {
                     return Err(Reason::PoolFull);
                 }
                 if self.senders.get(&body.sender).is_some_and(|held| *held >= SENDER_TXS_MAX) {
@@ -153,14 +230,16 @@ impl Mempool {
         };
         self.arrivals += 1;
         self.unhead(key);
-        self.by_id.insert(tx.id(), key);
+        self.by_id.insert(tx.id(), (key, nonce));
+        self.idle += usize::from(!self.flying.contains_key(&tx.id()));
         *self.senders.entry(key.0).or_default() += 1;
         self.lanes.entry(key).or_default().insert(nonce, Waiting { tx, rank });
         self.head(key);
         Ok(())
     }
 
-    /// The transactions that would leave first, at most `count`, lanes in nonce order.
+    /// The transactions that would leave first, at most `count`, lanes in nonce order. What is in
+    /// flight stays out.
     #[must_use]
     pub fn candidates(&self, count: usize) -> Vec<Arc<CheckedTx>> {
         let mut heads = self.heads.iter().copied().peekable();
@@ -188,7 +267,9 @@ impl Mempool {
             let Some(lane) = self.lanes.get(&key) else { continue };
             let mut rest = lane.range(nonce..);
             let Some((_, waiting)) = rest.next() else { continue };
-            taken.push(Arc::clone(&waiting.tx));
+            if !self.flying.contains_key(&waiting.tx.id()) {
+                taken.push(Arc::clone(&waiting.tx));
+            }
             if let Some((next_nonce, next)) = rest.next() {
                 // A follower never leaves before its predecessor, whatever it pays.
                 followers.push(std::cmp::Reverse((next.rank, key, *next_nonce)));
@@ -212,22 +293,18 @@ impl Mempool {
 
     /// Removes one transaction.
     pub fn remove(&mut self, id: &TxId) {
-        let Some(key) = self.by_id.get(id).copied() else { return };
-        let nonce = self.lanes.get(&key).and_then(|lane| {
-            lane.iter().find(|(_, waiting)| waiting.tx.id() == *id).map(|(nonce, _)| *nonce)
-        });
-        if let Some(nonce) = nonce {
+        if let Some((key, nonce)) = self.by_id.get(id).copied() {
             self.remove_at(key, nonce);
         }
     }
 
     /// Drops what can no longer enter a block after `height`, and returns it.
     pub fn expire(&mut self, height: Height) -> Vec<TxId> {
-        let expired: Vec<TxId> = self
-            .lanes
-            .values()
+        let is_expired = |waiting: &&Waiting| waiting.tx.body().expires <= height;
+        let lanes = self.heads.iter().filter_map(|(_, key)| self.lanes.get(key));
+        let expired: Vec<TxId> = lanes
             .flat_map(BTreeMap::values)
-            .filter(|waiting| waiting.tx.body().expires <= height)
+            .filter(is_expired)
             .map(|waiting| waiting.tx.id())
             .collect();
         for id in &expired {
@@ -252,7 +329,9 @@ impl Mempool {
         self.unhead(key);
         if let Some(lane) = self.lanes.get_mut(&key) {
             if let Some(removed) = lane.remove(&nonce) {
-                self.by_id.remove(&removed.tx.id());
+                let id = removed.tx.id();
+                self.by_id.remove(&id);
+                self.idle -= usize::from(!self.flying.contains_key(&id));
                 if let Some(held) = self.senders.get_mut(&key.0) {
                     *held -= 1;
                     if *held == 0 {
@@ -321,7 +400,7 @@ mod tests {
     fn candidates_leave_by_fee_but_never_out_of_lane_order() {
         let mut pool = pool(10_000);
         for (sender, nonce, fee) in [(1, 1, 9_000), (1, 0, 1_000), (2, 0, 5_000), (3, 0, 5_000)] {
-            pool.insert(tx(sender, 0, nonce, fee)).expect("fits");
+            pool.insert(tx(sender, 0, nonce, fee), Source::Client).expect("fits");
         }
         assert_eq!(order(&pool), vec![(2, 0), (3, 0), (1, 0), (1, 1)]);
     }
@@ -329,10 +408,10 @@ mod tests {
     #[test]
     fn insert_of_better_fee_replaces_and_equal_fee_is_refused() {
         let mut pool = pool(10_000);
-        pool.insert(tx(1, 0, 0, 1_000)).expect("fits");
-        assert_eq!(pool.insert(tx(1, 0, 0, 1_000)), Err(Reason::PoolDuplicate));
-        assert_eq!(pool.insert(tx(1, 0, 0, 999)), Err(Reason::PoolReplaced));
-        pool.insert(tx(1, 0, 0, 2_000)).expect("pays more");
+        pool.insert(tx(1, 0, 0, 1_000), Source::Client).expect("fits");
+        assert_eq!(pool.insert(tx(1, 0, 0, 1_000), Source::Client), Err(Reason::PoolDuplicate));
+        assert_eq!(pool.insert(tx(1, 0, 0, 999), Source::Client), Err(Reason::PoolReplaced));
+        pool.insert(tx(1, 0, 0, 2_000), Source::Client).expect("pays more");
         assert_eq!(pool.len(), 1);
     }
 
@@ -341,21 +420,28 @@ mod tests {
         let mut small = pool(1);
         let capacity = u64::try_from(small.capacity()).expect("small");
         for nonce in 0..capacity {
-            small.insert(tx(1, 0, nonce, 1_000)).expect("fits");
+            small.insert(tx(1, 0, nonce, 1_000), Source::Client).expect("fits");
         }
-        assert_eq!(small.insert(tx(2, 0, 0, 1_000)), Err(Reason::PoolFull));
+        assert_eq!(small.insert(tx(2, 0, 0, 1_000), Source::Client), Err(Reason::PoolFull));
+        small.insert(tx(2, 0, 0, 1_000), Source::Peer).expect("another node has admitted it");
+        let mut other = 1..;
+        while small.len() < small.most() {
+            let tx = tx(2, 0, other.next().expect("endless"), 1_000);
+            small.insert(tx, Source::Peer).expect("fits");
+        }
+        assert_eq!(small.insert(tx(3, 0, 0, 1_000), Source::Peer), Err(Reason::PoolFull));
         let mut large = pool(1_000_000);
         for nonce in 0..u64::try_from(SENDER_TXS_MAX).expect("small") {
-            large.insert(tx(1, 0, nonce, 1_000)).expect("fits");
+            large.insert(tx(1, 0, nonce, 1_000), Source::Client).expect("fits");
         }
-        assert_eq!(large.insert(tx(1, 1, 0, 1_000)), Err(Reason::SenderBusy));
+        assert_eq!(large.insert(tx(1, 1, 0, 1_000), Source::Client), Err(Reason::SenderBusy));
     }
 
     #[test]
     fn finalised_nonce_takes_earlier_ones_of_its_lane_along() {
         let mut pool = pool(10_000);
         for (lane, nonce) in [(0, 0), (0, 1), (0, 2), (1, 0)] {
-            pool.insert(tx(1, lane, nonce, 1_000)).expect("fits");
+            pool.insert(tx(1, lane, nonce, 1_000), Source::Client).expect("fits");
         }
         let sender = AccountId::from(SecretKey::from_seed([1; 32]).public());
         pool.finalised(sender, Lane::FIRST, Nonce::new(1));
@@ -364,8 +450,25 @@ mod tests {
         assert_eq!(pool.nonce_after(&sender, Lane::FIRST, Nonce::new(7)), Nonce::new(7));
     }
 
-    /// Goal: the indexes agree whatever happens. Method: random inserts, removals, finalisations
-    /// and expiries; after each, every view of the pool is compared with the lanes.
+    #[test]
+    fn transaction_in_flight_waits_for_the_final_block() {
+        let mut pool = pool(10_000);
+        let (one, two) = (tx(1, 0, 0, 1_000), tx(1, 0, 1, 1_000));
+        for tx in [&one, &two] {
+            pool.insert(Arc::clone(tx), Source::Client).expect("fits");
+        }
+        pool.take_off(Height::new(7), [one.id(), two.id()].into_iter());
+        pool.take_off(Height::new(8), std::iter::once(two.id()));
+        assert!(pool.idle() == 0 && pool.candidates(9).is_empty());
+        pool.land(Height::new(7)); // without them: another block became final
+        assert_eq!(order(&pool), vec![(1, 0)]);
+        pool.land(Height::new(8));
+        assert_eq!(order(&pool), vec![(1, 0), (1, 1)]);
+        assert_eq!(pool.in_flight(), 0);
+    }
+
+    /// Goal: the indexes agree whatever happens. Method: random inserts, removals, flights,
+    /// finalisations and expiries; after each, every view of the pool is compared with the lanes.
     #[test]
     fn prop_indexes_agree_with_lanes() {
         arbtest::arbtest(|u| {
@@ -375,18 +478,23 @@ mod tests {
                 let lane = u.int_in_range(0..=1)?;
                 let nonce = u.int_in_range(0..=6)?;
                 let made = tx(sender, lane, nonce, 1_000 * u.int_in_range(1..=4)?);
-                match u.int_in_range(0..=4)? {
+                let height = Height::new(u.int_in_range(9..=14)?);
+                match u.int_in_range(0..=7)? {
                     0 => pool.remove(&made.id()),
                     1 => pool.finalised(made.body().sender, made.body().lane, made.body().nonce),
-                    2 => drop(pool.expire(Height::new(u.int_in_range(9..=14)?))),
-                    _ => drop(pool.insert(made)),
+                    2 => drop(pool.expire(height)),
+                    3 => pool.take_off(height, std::iter::once(made.id())),
+                    4 => pool.land(height),
+                    _ => drop(pool.insert(made, Source::Peer)),
                 }
                 let held: usize = pool.lanes.values().map(BTreeMap::len).sum();
                 assert_eq!(held, pool.len());
                 assert_eq!(held, pool.senders.values().sum::<usize>());
                 assert_eq!(pool.heads.len(), pool.lanes.len());
                 let taken = pool.candidates(usize::MAX);
-                assert_eq!(taken.len(), held);
+                assert_eq!(taken.len(), pool.idle);
+                let flying = pool.by_id.keys().filter(|id| pool.flying.contains_key(id)).count();
+                assert_eq!(pool.idle + flying, held);
                 for tx in &taken {
                     assert!(pool.get(&tx.id()).is_some());
                 }

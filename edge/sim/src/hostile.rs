@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use tg_bft::machine::{
-    Executed, FinalBlock, Loaded, Machine, Place, Run, RunError, SharedMachine, Trust,
+    Executed, FinalBlock, Loaded, Machine, Place, Run, RunError, SharedMachine, Trust, Work,
 };
 use tg_chain::{
     gossip::Gossip,
@@ -110,8 +110,8 @@ impl Mood {
 }
 
 impl Machine for Hostile {
-    fn has_work(&self) -> bool {
-        self.inner.has_work()
+    fn work(&self) -> Work {
+        self.inner.work()
     }
 
     fn draft(&self, place: &Place) -> Box<dyn Run> {
@@ -156,6 +156,14 @@ impl Machine for Hostile {
 
     fn equivocated(&self, evidence: &Bytes) {
         self.inner.equivocated(evidence);
+    }
+
+    fn has_chores(&self) -> bool {
+        self.inner.has_chores()
+    }
+
+    fn do_chores(&self) {
+        self.inner.do_chores();
     }
 
     fn gossiped(&self, from: &PublicKey, message: &Bytes) -> Option<Bytes> {

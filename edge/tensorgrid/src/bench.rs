@@ -52,9 +52,8 @@ all accepted transfers, from sending the request to final and on disk.
 rss_mb is the peak of the whole process, signed transfers included (presigned_mb). cert_bytes is \
 threshold signature, height and header digest. disk_mb_per_million_tx is per validator.";
 
-/// Most transactions in a block of a measured chain: blocks of this size take about a tenth of a
-/// second on two cores.
-pub(crate) const BLOCK_TX_MAX: u32 = 1_000;
+/// Most transactions in a block of a measured chain: as on any local network.
+pub(crate) const BLOCK_TX_MAX: u32 = Params::local().block_tx_max;
 
 /// Validators of the measured chain.
 const VALIDATORS: u16 = 4;
@@ -62,7 +61,7 @@ const VALIDATORS: u16 = 4;
 /// The steady rate as a share of what the network takes at most.
 const STEADY_PERCENT: u32 = 50;
 
-/// How far short bursts lift a limited rate: every block may take a twentieth of a second more.
+/// How far bursts lift a limited rate: an idle second before a phase counts for it.
 const BURST: f64 = 1.5;
 
 /// Start of the saturation that is left out while queues fill.

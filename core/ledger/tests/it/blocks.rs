@@ -102,14 +102,29 @@ fn block_by_a_stranger_is_refused() {
 
 #[test]
 fn block_with_too_many_transactions_is_refused() {
-    let mut world = World::new();
+    let world = World::new();
     let txs = many(&world, 151);
     world.try_block(&txs[..150]).expect("valid");
     let too_many = ApplyError::TooManyTxs { count: 151, max: 150 };
     assert_eq!(world.try_block(&txs), Err(too_many));
+}
+
+/// Goal: the rate is a rate, however many blocks share a second. Method: full blocks without time
+/// between them use a second's worth up; then a millisecond earns one transaction.
+#[test]
+fn blocks_together_keep_to_the_rate() {
+    let mut world = World::new();
     world.env.tick = world.env.parent_tick;
-    assert_eq!(world.try_block(&txs[..51]), Err(ApplyError::TooFast { count: 51, max: 50 }));
-    world.try_block(&txs[..50]).expect("valid");
+    for _ in 0..6 {
+        let txs = many(&world, 150);
+        world.block(&txs);
+        world.env.tick = world.env.parent_tick;
+    }
+    let txs = many(&world, 102);
+    assert_eq!(world.try_block(&txs[..101]), Err(ApplyError::TooFast { count: 101, max: 100 }));
+    world.wait(1);
+    assert_eq!(world.try_block(&txs), Err(ApplyError::TooFast { count: 102, max: 101 }));
+    world.try_block(&txs[..101]).expect("valid");
 }
 
 #[test]

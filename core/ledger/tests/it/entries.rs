@@ -152,6 +152,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["38 entries cec45e2312c0df3436799533932c6065d7244236d16fc9bd62b7a4ba35d23dba"]
+    expect!["38 entries 923531296a77b419a0bc16e7b879a5319e8f8e29480e09ecabf88cae1e46f1be"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

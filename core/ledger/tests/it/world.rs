@@ -358,12 +358,13 @@ impl World {
         assert_eq!(applied.receipts[0].events.is_empty(), burned.is_zero());
         let empty = self.try_block(&[]).expect("an empty block is valid");
         let proposer = self.proposer_owner();
-        let allowed = [keys::totals(), keys::account(&sender), keys::account(&proposer)];
+        let allowed =
+            [keys::totals(), keys::cursor(), keys::account(&sender), keys::account(&proposer)];
         let mut rest = applied.changes.clone();
         rest.retain(|key, _| !allowed.contains(key));
         let mut rest_of_empty = empty.changes.clone();
         rest_of_empty.retain(|key, _| !allowed.contains(key));
-        assert_eq!(rest, rest_of_empty, "nothing but fee and nonce");
+        assert_eq!(rest, rest_of_empty, "nothing but fee, nonce and a place in the rate");
 
         let before = self.account(&sender);
         self.block(std::slice::from_ref(&tx));

@@ -1,7 +1,9 @@
 //! The published edge cases of Ed25519, below the door that refuses small-order keys, so that the
 //! rule itself is seen; and what the door and the network's name add to it.
 
-use super::{Batch, BatchItem, Domain, Kind, PublicKey, SecretKey, Signature, verify_batch};
+use super::{
+    Batch, BatchItem, Domain, KeyPoints, Kind, PublicKey, SecretKey, Signature, verify_batch,
+};
 use super::{KeyError, SignatureError, is_small_order};
 use crate::ids::GenesisHash;
 use ed25519_zebra::{VerificationKey, VerificationKeyBytes};
@@ -22,12 +24,26 @@ impl Raw {
     }
 }
 
-fn batch_of<'a>(raws: impl IntoIterator<Item = &'a Raw>) -> Batch {
-    let mut batch = Batch::new([7; 32], 0);
+fn batch_of<'p>(raws: &[&Raw], points: &'p mut KeyPoints) -> Batch<'p> {
+    let mut batch = Batch::new([7; 32], 0, points);
     for raw in raws {
         batch.push(&raw.key, &raw.message, &raw.signature);
     }
     batch
+}
+
+fn all_valid<'a>(raws: impl IntoIterator<Item = &'a Raw>) -> bool {
+    let raws: Vec<&Raw> = raws.into_iter().collect();
+    batch_of(&raws, &mut KeyPoints::default()).all_valid()
+}
+
+/// The verdicts on a batch, which are the same when its keys have been seen before.
+fn verdicts<'a>(raws: impl IntoIterator<Item = &'a Raw>) -> Vec<bool> {
+    let raws: Vec<&Raw> = raws.into_iter().collect();
+    let mut points = KeyPoints::default();
+    let first = batch_of(&raws, &mut points).verdicts();
+    assert_eq!(batch_of(&raws, &mut points).verdicts(), first, "points are known now");
+    first
 }
 
 fn bytes<const N: usize>(hex: &str) -> [u8; N] {
@@ -179,11 +195,11 @@ fn small_order_signatures_are_valid_alone_and_in_a_batch() {
     assert_eq!(cases.len(), 196);
     for case in &cases {
         assert!(case.is_valid_alone());
-        assert!(batch_of([case]).all_valid());
-        assert!(batch_of([case, case]).all_valid());
+        assert!(all_valid([case]));
+        assert!(all_valid([case, case]));
     }
-    assert!(batch_of(&cases).all_valid());
-    assert_eq!(batch_of(&cases).verdicts(), [true; 196]);
+    assert!(all_valid(&cases));
+    assert_eq!(verdicts(&cases), [true; 196]);
 }
 
 #[test]
@@ -191,11 +207,11 @@ fn taming_vectors_have_the_published_verdicts_alone_and_in_a_batch() {
     let cases = taming_cases();
     for (case, expected) in &cases {
         assert_eq!(case.is_valid_alone(), *expected);
-        assert_eq!(batch_of([case]).all_valid(), *expected);
-        assert_eq!(batch_of([case, case]).all_valid(), *expected);
+        assert_eq!(all_valid([case]), *expected);
+        assert_eq!(all_valid([case, case]), *expected);
     }
     let expected: Vec<bool> = cases.iter().map(|(_, expected)| *expected).collect();
-    assert_eq!(batch_of(cases.iter().map(|(case, _)| case)).verdicts(), expected);
+    assert_eq!(verdicts(cases.iter().map(|(case, _)| case)), expected);
 }
 
 #[test]
@@ -205,8 +221,8 @@ fn edge_cases_among_each_other_keep_their_verdicts() {
     let mixed: Vec<&Raw> =
         small_order.iter().step_by(13).chain(taming.iter().map(|(case, _)| case)).collect();
     let expected: Vec<bool> = mixed.iter().map(|case| case.is_valid_alone()).collect();
-    assert!(!batch_of(mixed.iter().copied()).all_valid());
-    assert_eq!(batch_of(mixed).verdicts(), expected);
+    assert!(!all_valid(mixed.iter().copied()));
+    assert_eq!(verdicts(mixed), expected);
 }
 
 #[test]
@@ -251,8 +267,8 @@ fn key_off_the_curve_is_refused() {
     off_curve[0] = 2;
     assert_eq!(PublicKey::new(off_curve), Err(KeyError::NotAPoint));
     let raw = Raw { key: off_curve, message: vec![], signature: Signature::new([0; 64]) };
-    assert_eq!(batch_of([&raw]).verdicts(), [false]);
-    assert_eq!(batch_of([&raw, &raw]).verdicts(), [false, false]);
+    assert_eq!(verdicts([&raw]), [false]);
+    assert_eq!(verdicts([&raw, &raw]), [false, false]);
 }
 
 /// RFC 8032, section 7.1, tests 1 and 3.
@@ -358,12 +374,36 @@ fn prop_batch_agrees_with_single_checks() {
             raws.push(Raw { key, message, signature: Signature::new(signature) });
         }
         let singles: Vec<bool> = raws.iter().map(Raw::is_valid_alone).collect();
-        let mut batch = Batch::new(u.arbitrary()?, raws.len());
+        let mut points = KeyPoints::default();
+        let mut batch = Batch::new(u.arbitrary()?, raws.len(), &mut points);
         for raw in &raws {
             batch.push(&raw.key, &raw.message, &raw.signature);
         }
         assert_eq!(batch.verdicts(), singles);
-        assert_eq!(batch_of(&raws).all_valid(), singles.iter().all(|is_valid| *is_valid));
+        assert_eq!(all_valid(&raws), singles.iter().all(|is_valid| *is_valid));
         Ok(())
     });
+}
+
+#[test]
+fn points_are_bounded_and_found_again() {
+    let keys: Vec<[u8; 32]> =
+        (0..4).map(|seed| *SecretKey::from_seed([seed; 32]).public().as_bytes()).collect();
+    let mut known = KeyPoints::default();
+    for key in &keys {
+        assert!(known.point(key).is_some());
+    }
+    let mut kept = KeyPoints::default();
+    kept.keep(&known);
+    assert_eq!(kept.find(keys.iter().take(2)).len(), 2);
+    assert_eq!(kept.find([[9; 32]].iter()).len(), 0);
+    assert_eq!(kept.point(&bytes(&format!("02{}", "00".repeat(31)))), None, "not on the curve");
+    let point = kept.point(&keys[0]).expect("known");
+    let many = (0..u64::try_from(KeyPoints::MOST).expect("small")).map(|number| {
+        let mut key = [0xff; 32];
+        key[..8].copy_from_slice(&number.to_le_bytes());
+        (key, point)
+    });
+    kept.keep(&KeyPoints(many.collect()));
+    assert!(kept.len() <= KeyPoints::MOST);
 }

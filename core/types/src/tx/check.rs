@@ -6,7 +6,7 @@
 
 use super::{SignedTx, TxBody, id_of};
 use crate::ids::TxId;
-use crate::key::{Batch, Domain, Kind, Signature};
+use crate::key::{Batch, Domain, KeyPoints, Kind, Signature};
 use crate::reason::Reason;
 
 /// The most signatures of one equation: larger ones hardly gain, but one bad signature among them
@@ -81,17 +81,19 @@ impl CheckedTx {
 
 /// Checks the signatures of `txs` in this network and answers in the same order.
 ///
-/// The answers do not depend on `seed`; see [`crate::key::verify_batch`].
+/// The answers depend neither on `seed`, see [`crate::key::verify_batch`], nor on `points`, which
+/// only spare work; the points of new senders are added to them.
 pub fn check_batch(
     domain: &Domain,
     txs: Vec<SignedTx>,
     seed: [u8; 32],
+    points: &mut KeyPoints,
 ) -> Vec<Result<CheckedTx, TxError>> {
     let mut scratch = Scratch::new(domain);
     let mut named = Vec::with_capacity(txs.len());
     let mut verdicts = Vec::with_capacity(txs.len());
     for chunk in txs.chunks(BATCH_MAX) {
-        let mut batch = Batch::new(seed, chunk.len());
+        let mut batch = Batch::new(seed, chunk.len(), points);
         for tx in chunk {
             named.push(scratch.write(&tx.body));
             batch.push(tx.body.sender.as_bytes(), &scratch.message, &tx.signature);

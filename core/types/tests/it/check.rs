@@ -1,6 +1,7 @@
 //! The door from a signed to a checked transaction.
 
 use crate::arb::Arb;
+use tg_types::key::KeyPoints;
 use tg_types::tx::check_batch;
 use tg_types::{
     AccountId, Amount, CheckedTx, Domain, Encode, GenesisHash, Nonce, Reason, SecretKey, SignedTx,
@@ -48,7 +49,7 @@ fn prop_batch_takes_exactly_what_its_sender_signed() {
             expected.push(false);
             txs.push(tx);
         }
-        let answers = check_batch(&here, txs.clone(), u.arbitrary()?);
+        let answers = check_batch(&here, txs.clone(), u.arbitrary()?, &mut KeyPoints::default());
         assert_eq!(answers.len(), txs.len());
         for ((tx, answer), is_valid) in txs.into_iter().zip(answers).zip(expected) {
             let id = tx.id(&here);
@@ -92,7 +93,8 @@ fn id_differs_between_networks_and_not_with_the_signature() {
 fn transaction_of_another_network_is_refused_with_its_reason() {
     let tx = one(&domain("here", 1));
     for elsewhere in [domain("there", 1), domain("here", 2)] {
-        let answers = check_batch(&elsewhere, vec![tx.clone(), tx.clone()], [0; 32]);
+        let twice = vec![tx.clone(), tx.clone()];
+        let answers = check_batch(&elsewhere, twice, [0; 32], &mut KeyPoints::default());
         for answer in answers {
             assert_eq!(answer.map_err(|error| error.reason()), Err(Reason::SignatureInvalid));
         }
@@ -104,7 +106,7 @@ fn batch_larger_than_one_equation_finds_the_only_bad_one() {
     let here = domain("here", 1);
     let mut txs = vec![one(&here); 1_030];
     txs[1_027].body.fee = Amount::ZERO;
-    let answers = check_batch(&here, txs, [0; 32]);
+    let answers = check_batch(&here, txs, [0; 32], &mut KeyPoints::default());
     let bad: Vec<usize> = (0..answers.len()).filter(|place| answers[*place].is_err()).collect();
     assert_eq!((answers.len(), bad), (1_030, vec![1_027]));
 }

@@ -130,7 +130,7 @@ impl Listening {
             if self.next <= self.tip {
                 let (header, _, record) = self.chain.block(self.next).await.ok()??;
                 let digest = header.digest(&self.chain.domain());
-                return Some(Arc::new(FinalReceipts { header, digest, record: record? }));
+                return Some(Arc::new(FinalReceipts { header, digest, record: Arc::new(record?) }));
             }
             let mut stop = self.stop.clone();
             let block = tokio::select! {

@@ -132,7 +132,11 @@ impl Supply {
 #[cfg(test)]
 mod tests {
     use super::Senders;
-    use tg_types::{Decode as _, GenesisHash, Height, SignedTx, key::Domain, tx::check_batch};
+    use tg_types::{
+        Decode as _, GenesisHash, Height, SignedTx,
+        key::{Domain, KeyPoints},
+        tx::check_batch,
+    };
 
     #[test]
     fn supply_holds_each_senders_transfers_in_order() {
@@ -147,7 +151,8 @@ mod tests {
         assert_eq!(tx.body.nonce.get(), 1);
         assert_eq!(tx.body.sender, senders.grants()[1].account);
         assert!(read(0, 2).is_some() && read(1, 2).is_none());
-        assert!(check_batch(&domain, vec![tx], [0; 32]).iter().all(Result::is_ok));
+        let answers = check_batch(&domain, vec![tx], [0; 32], &mut KeyPoints::default());
+        assert!(answers.iter().all(Result::is_ok));
         assert_eq!(senders.unsigned(7, Height::new(9)).len(), 7);
     }
 }

@@ -134,7 +134,6 @@ const HINTS: &[(Reason, &str)] = &[
     (Reason::IdempotencySeen, "it was sent before; do not send it again"),
     (Reason::PoolFull, HINT_BUSY),
     (Reason::SenderBusy, HINT_BUSY),
-    (Reason::RateLimited, HINT_BUSY),
     (Reason::NonceTooLow, HINT_NONCE),
     (Reason::NonceTooHigh, HINT_NONCE),
     (Reason::PoolReplaced, HINT_NONCE),

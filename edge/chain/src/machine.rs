@@ -220,7 +220,7 @@ impl LedgerMachine {
 
     pub(crate) fn pool_len(&self) -> (usize, usize) {
         let shared = self.shared();
-        (shared.pool.len(), shared.pool.capacity())
+        (shared.pool.idle(), shared.pool.capacity())
     }
 
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<FinalReceipts>> {

@@ -22,9 +22,9 @@ use tg_types::{
     tx::{CheckedTx, Lane, Nonce},
 };
 
-/// A node's clients are served until the pool holds this many milliseconds of the chain's permitted
-/// rate, so that an accepted transaction does not wait longer than about that.
-pub const QUEUE_MS: u64 = 300;
+/// A node's clients are served until this many milliseconds of the chain's permitted rate wait for
+/// a block, so that an accepted transaction does not wait longer than about that.
+pub const QUEUE_MS: u64 = 200;
 
 /// Clients are served at least until so many wait, so that short bursts on a slow chain are taken.
 const POOL_TXS_MIN: usize = 128;
@@ -32,8 +32,9 @@ const POOL_TXS_MIN: usize = 128;
 /// Clients are served at most until so many wait, whatever the chain's rate.
 const POOL_TXS_MAX: usize = 20_000;
 
-/// Transactions held at most, in multiples of those for which clients are served.
-const PEERS_SHARE: usize = 4;
+/// Transactions held at most, in flight and from peers included, in multiples of those that may
+/// wait while clients are served.
+const HELD_SHARE: usize = 8;
 
 /// Transactions of one sender; nobody fills the pool alone.
 const SENDER_TXS_MAX: usize = 1_024;
@@ -113,7 +114,7 @@ impl Mempool {
         self.by_id.is_empty()
     }
 
-    /// Clients are served until the pool holds so many.
+    /// Clients are served until so many wait that are not in flight.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.capacity
@@ -122,7 +123,7 @@ impl Mempool {
     /// Most transactions held.
     #[must_use]
     pub const fn most(&self) -> usize {
-        self.capacity * PEERS_SHARE
+        self.capacity * HELD_SHARE
     }
 
     /// The transaction with this id, if it waits here.
@@ -197,10 +198,8 @@ impl Mempool {
     /// With the reason, if it is held already, its place in the lane is taken by one that pays as
     /// much, its sender has too many, or the pool is full.
     pub fn insert(&mut self, tx: Arc<CheckedTx>, source: Source) -> Result<(), Reason> {
-        let most = match source {
-            Source::Client => self.capacity(),
-            Source::Peer => self.most(),
-        };
+        let is_full = self.len() >= self.most()
+            || (source == Source::Client && self.idle() >= self.capacity());
         if self.by_id.contains_key(&tx.id()) {
             return Err(Reason::PoolDuplicate);
         }
@@ -211,7 +210,7 @@ impl Mempool {
             Some(held) if held.tx.body().fee >= body.fee => return Err(Reason::PoolReplaced),
             Some(_) => {}
             None => {
-                if self.len() >= most {
+                if is_full {
                     return Err(Reason::PoolFull);
                 }
                 if self.senders.get(&body.sender).is_some_and(|held| *held >= SENDER_TXS_MAX) {

@@ -31,8 +31,9 @@ const LEADER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pages of 4 KiB that a node caches: 16 MiB.
 const CACHE_PAGES: usize = 4_096;
 
-/// Threads of one node. Signatures and execution keep one busy, network and disk another.
-const THREADS: usize = 2;
+/// Threads of a node's tasks at most: network and disk keep one busy, consensus another. Signatures
+/// and execution have threads of their own.
+const THREADS_MAX: usize = 2;
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -132,6 +133,13 @@ pub(crate) struct Duties {
     pub(crate) state_sync: bool,
     /// It answers clients, so it keeps an index of transactions.
     pub(crate) answers: bool,
+    /// Nodes in this process, itself included. They share the cores instead of fighting for them.
+    pub(crate) housemates: usize,
+}
+
+fn threads(housemates: usize) -> usize {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    (cores / housemates.max(1)).clamp(1, THREADS_MAX)
 }
 
 /// A node that runs.
@@ -176,7 +184,7 @@ impl RunningNode {
             validators: reach.validators,
             followers: reach.followers,
             folder: data.join("engine"),
-            threads: THREADS,
+            threads: threads(duties.housemates),
         };
         let chain = tg_chain::start(config, net)?;
         Ok(Self { chain })

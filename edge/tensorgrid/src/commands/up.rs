@@ -218,7 +218,8 @@ pub(crate) fn start_nodes(seats: &[NodeFolder]) -> Result<Vec<RunningNode>, Fail
             .enumerate()
             .map(|(number, (seat, listen))| {
                 let reach = Reach { listen, validators: peers.clone(), followers: Vec::new() };
-                let duties = Duties { state_sync: false, answers: number == 0 };
+                let (answers, housemates) = (number == 0, seats.len());
+                let duties = Duties { state_sync: false, answers, housemates };
                 scope.spawn(move || RunningNode::start(seat, reach, duties))
             })
             .collect();

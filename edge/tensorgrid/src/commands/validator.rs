@@ -41,7 +41,8 @@ pub(crate) fn run(settings: &ValidatorSettings, printer: &Printer) -> Result<Exi
         .map_err(|error| folder_failure("the node did not start", &error))?;
     let folder = Arc::new(folder);
     let rpc = settings.rpc.or(folder.file.rpc);
-    let duties = Duties { state_sync: settings.state_sync, answers: rpc.is_some() };
+    let (state_sync, answers) = (settings.state_sync, rpc.is_some());
+    let duties = Duties { state_sync, answers, housemates: 1 };
     let Some(mut node) = start(&folder, duties, &stop, printer)? else {
         printer.say("Stopped before the node was up.");
         return Ok(Exit::Done);

@@ -426,9 +426,9 @@ pub struct StatusAnswer {
     pub state_root: Option<Text<Hash32>>,
     /// The last height whose certificate is held.
     pub certified: Option<Number<Height>>,
-    /// Transactions waiting in this node's pool.
+    /// Transactions in this node's pool that wait for a block.
     pub pool_txs: u64,
-    /// Transactions that may wait.
+    /// From this number of waiting transactions on, clients are refused.
     pub pool_txs_max: u64,
     /// Seats of the committee.
     pub validators: u64,

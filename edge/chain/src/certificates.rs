@@ -15,7 +15,7 @@ use tg_types::{ids::HeaderDigest, key::PublicKey, tick::Height, traits::Certific
 const CARRIED_KEPT: u64 = 64;
 
 /// Certificates kept before a block has carried them: twice as many as one may be late.
-const WAITING_KEPT: u64 = 64;
+pub(crate) const WAITING_KEPT: u64 = 64;
 
 /// Headers kept: those of the certificates above.
 const HEADERS_MAX: usize = (CARRIED_KEPT + WAITING_KEPT) as usize;
@@ -32,6 +32,13 @@ struct Pages {
     /// Signatures gathered to make a lost certificate again, by who sent them.
     gathered: BTreeMap<PublicKey, Bytes>,
     gathered_for: Option<Height>,
+}
+
+impl Pages {
+    fn is_waiting(&self, height: Height) -> bool {
+        let carried = self.carried.map_or(0, Height::get);
+        (carried + 1..=carried + WAITING_KEPT).contains(&height.get())
+    }
 }
 
 /// Recent headers and certificates. The lock is held for map operations only.
@@ -52,11 +59,16 @@ impl CertificateBook {
         }
     }
 
+    /// Whether the certificate of this height is neither here nor carried by a block.
+    pub(crate) fn wants(&self, height: Height) -> bool {
+        let pages = self.pages();
+        pages.is_waiting(height) && !pages.certificates.contains_key(&height)
+    }
+
     /// A certificate that was verified, or made by this node's own engine.
     pub(crate) fn add_certificate(&self, height: Height, certificate: Bytes) {
         let mut pages = self.pages();
-        let carried = pages.carried.map_or(0, Height::get);
-        if (carried + 1..=carried + WAITING_KEPT).contains(&height.get()) {
+        if pages.is_waiting(height) {
             pages.certificates.insert(height, certificate);
         }
     }

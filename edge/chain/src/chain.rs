@@ -1,6 +1,7 @@
 //! A node's chain as the rest of the process sees it: submit, wait, read, prove, listen.
 
 use crate::{
+    certificates::WAITING_KEPT,
     index::{Index, IndexError},
     light::{CertifiedHeader, EntryProof, ReceiptProof},
     machine::{FinalReceipts, LedgerMachine, Outcome},
@@ -47,7 +48,7 @@ pub enum ChainError {
 pub struct ChainStatus {
     /// Header of the last final block, `None` before the first.
     pub tip: Option<(Header, HeaderDigest)>,
-    /// Transactions waiting, and how many may.
+    /// Transactions that wait for a block, and from how many on clients are refused.
     pub pool: (usize, usize),
     /// The last height whose certificate is held.
     pub certified: Option<Height>,
@@ -82,7 +83,9 @@ impl Chain {
                 (header, digest)
             });
             chain.machine.set_carried(cursor.beacon);
-            for height in (cursor.beacon.get() + 1..=cursor.height.get()).map(Height::new) {
+            // Certificates may be ahead of the state on disk.
+            let last = cursor.height.get().saturating_add(WAITING_KEPT);
+            for height in (cursor.beacon.get() + 1..=last).map(Height::new) {
                 if let Some((header, _)) = chain.node.block(height).await? {
                     chain.machine.add_header(height, header.digest(&domain));
                 }
@@ -426,7 +429,7 @@ impl Chain {
 
     /// What this node holds in memory besides its state: what, how many, and how many at most.
     #[must_use]
-    pub fn held(&self) -> [(&'static str, usize, usize); 8] {
+    pub fn held(&self) -> [(&'static str, usize, usize); 7] {
         self.machine.held()
     }
 }

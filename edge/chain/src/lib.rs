@@ -13,6 +13,7 @@ mod machine;
 pub mod mempool;
 pub mod metrics;
 pub mod network;
+mod outbox;
 pub mod payload;
 pub mod record;
 mod report;

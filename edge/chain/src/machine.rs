@@ -10,12 +10,13 @@ use crate::{
     gossip::{Gossip, MESSAGE_BYTES_MAX},
     mempool::{Mempool, Source},
     metrics::Metrics,
+    outbox::Outbox,
     payload::{HeightCertificate, Payload},
     record::Record,
 };
 use bytes::Bytes;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -51,8 +52,8 @@ const WAITERS_MAX: usize = 100_000;
 /// Final heights without a certificate before peers are asked for it.
 const CERTIFICATE_PATIENCE: u64 = 8;
 
-/// Final heights after which a transaction that still waits is announced again.
-const ANNOUNCE_PATIENCE: u64 = 16;
+/// Bytes of transactions from peers that wait to be checked. More are dropped and come again.
+const UNCHECKED_BYTES_MAX: usize = 8 << 20;
 
 /// Final blocks kept in memory, for questions that come before the index has them.
 const RECENT_MAX: usize = 64;
@@ -90,32 +91,16 @@ pub enum Outcome {
 
 struct Shared {
     pool: Mempool,
-    /// Transactions from peers whose signatures wait to be checked, bounded by the pool's size.
+    /// Transactions from peers whose signatures wait to be checked.
     unchecked: Vec<SignedTx>,
-    outbox: Vec<Arc<CheckedTx>>,
-    /// What was announced, and at which height. A message may be lost, so what still waits a while
-    /// later is announced again.
-    announced: VecDeque<(Height, Arc<CheckedTx>)>,
+    /// Bytes of those.
+    unchecked_bytes: usize,
+    outbox: Outbox,
     waiters: BTreeMap<TxId, Vec<oneshot::Sender<Outcome>>>,
     evidence: Vec<Bytes>,
     recent: VecDeque<Arc<FinalReceipts>>,
     tip: Option<(Header, HeaderDigest)>,
     asked_at: Option<Height>,
-}
-
-impl Shared {
-    /// What is to be announced now: what is new, and what waits for long.
-    fn announce(&mut self, tip: Height) -> Vec<Arc<CheckedTx>> {
-        let mut due = std::mem::take(&mut self.outbox);
-        let is_late = |at: Height| at.get().saturating_add(ANNOUNCE_PATIENCE) <= tip.get();
-        while let Some((_, tx)) = self.announced.pop_front_if(|(at, _)| is_late(*at)) {
-            if self.pool.get(&tx.id()).is_some() {
-                due.push(tx);
-            }
-        }
-        self.announced.extend(due.iter().map(|tx| (tip, Arc::clone(tx))));
-        due
-    }
 }
 
 /// The ledger behind the engine's interface.
@@ -152,14 +137,15 @@ impl LedgerMachine {
             committee: Arc::clone(&committee) as Arc<_>,
         });
         let pool = Mempool::new(rules.genesis.params());
+        let outbox_most = pool.most();
         Arc::new(Self {
             domain: rules.domain,
             rules: Arc::new(rules),
             shared: Mutex::new(Shared {
                 pool,
                 unchecked: Vec::new(),
-                outbox: Vec::new(),
-                announced: VecDeque::new(),
+                unchecked_bytes: 0,
+                outbox: Outbox::new(outbox_most),
                 waiters: BTreeMap::new(),
                 evidence: Vec::new(),
                 recent: VecDeque::new(),
@@ -220,7 +206,7 @@ impl LedgerMachine {
 
     pub(crate) fn pool_len(&self) -> (usize, usize) {
         let shared = self.shared();
-        (shared.pool.idle(), shared.pool.capacity())
+        (shared.pool.ready(), shared.pool.capacity())
     }
 
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<FinalReceipts>> {
@@ -286,7 +272,8 @@ impl LedgerMachine {
         let before = points.len();
         let checked = check_batch(&self.domain, txs, seed, &mut points);
         if points.len() > before {
-            self.points().keep(&points);
+            let good = checked.iter().flatten().map(|tx| tx.body().sender.as_bytes());
+            self.points().keep(&points.find(good));
         }
         checked.into_iter().map(|tx| tx.map_err(|error| error.reason())).collect()
     }
@@ -311,7 +298,7 @@ impl LedgerMachine {
                 Ok(id)
             })
             .collect::<Vec<_>>();
-        self.metrics.pool_txs.set(shared.pool.len());
+        self.metrics.pool_txs.set(shared.pool.ready());
         drop(shared);
         if let Some(node) = self.node.get() {
             if announce {
@@ -395,7 +382,7 @@ impl LedgerMachine {
     fn receive_certificates(&self, certificates: Vec<HeightCertificate>) {
         for HeightCertificate { height, bytes } in certificates {
             let Some(digest) = self.book.digest(height) else { continue };
-            if self.committee.verify(height, &digest, &bytes) {
+            if self.book.wants(height) && self.committee.verify(height, &digest, &bytes) {
                 self.book.add_certificate(height, bytes);
             }
         }
@@ -410,8 +397,11 @@ impl LedgerMachine {
     pub(crate) fn drop_refused(&self, candidates: &[CheckedTx], refused: &[(usize, Reason)]) {
         let mut shared = self.shared();
         for (index, reason) in refused {
-            let waits = *reason == Reason::NonceTooHigh;
-            let Some(tx) = candidates.get(*index).filter(|_| !waits) else { continue };
+            let Some(tx) = candidates.get(*index) else { continue };
+            if *reason == Reason::NonceTooHigh {
+                shared.pool.park(tx.body().sender, tx.body().lane);
+                continue;
+            }
             shared.pool.remove(&tx.id());
             for waiter in shared.waiters.remove(&tx.id()).into_iter().flatten() {
                 let _gone = waiter.send(Outcome::Dropped(*reason));
@@ -445,7 +435,7 @@ impl LedgerMachine {
                 }
             }
         }
-        self.metrics.pool_txs.set(shared.pool.len());
+        self.metrics.pool_txs.set(shared.pool.ready());
     }
 }
 
@@ -454,11 +444,11 @@ pub(crate) struct SharedLedger(pub(crate) Arc<LedgerMachine>);
 
 impl Machine for SharedLedger {
     fn work(&self) -> Work {
-        let idle = self.0.shared().pool.idle();
+        let ready = self.0.shared().pool.ready();
         let full = usize::try_from(self.0.rules.genesis.params().block_tx_max).unwrap_or(0);
-        match idle {
+        match ready {
             0 => Work::None,
-            _ if idle >= full => Work::Full,
+            _ if ready >= full => Work::Full,
             _ => Work::Some,
         }
     }
@@ -523,8 +513,10 @@ impl Machine for SharedLedger {
         match Gossip::from_bytes(message).ok()? {
             Gossip::Txs(txs) => {
                 let mut shared = self.0.shared();
-                let room = shared.pool.most().saturating_sub(shared.unchecked.len());
-                shared.unchecked.extend(txs.into_iter().take(room));
+                if shared.unchecked_bytes.saturating_add(message.len()) <= UNCHECKED_BYTES_MAX {
+                    shared.unchecked_bytes += message.len();
+                    shared.unchecked.extend(txs);
+                }
                 None
             }
             Gossip::CertificatesWanted(height) => self.0.help_out(height),
@@ -544,12 +536,21 @@ impl Machine for SharedLedger {
     }
 
     fn do_chores(&self) {
-        let unchecked = std::mem::take(&mut self.0.shared().unchecked);
+        let unchecked = {
+            let mut shared = self.0.shared();
+            shared.unchecked_bytes = 0;
+            std::mem::take(&mut shared.unchecked)
+        };
         let named: Vec<(TxId, SignedTx)> =
             unchecked.into_iter().map(|tx| (tx.id(&self.0.domain), tx)).collect();
         let strangers = {
             let shared = self.0.shared();
-            named.into_iter().filter(|(id, _)| !shared.pool.knows(id)).map(|(_, tx)| tx).collect()
+            // Several peers may send the same; another signature makes it another candidate.
+            let mut seen = BTreeSet::new();
+            let mut is_new = |id: &TxId, tx: &SignedTx| {
+                !shared.pool.knows(id) && seen.insert((*id, tx.signature))
+            };
+            named.into_iter().filter(|(id, tx)| is_new(id, tx)).map(|(_, tx)| tx).collect()
         };
         self.0.insert(self.0.check(strangers).into_iter().flatten(), Source::Peer);
     }
@@ -558,8 +559,9 @@ impl Machine for SharedLedger {
         let (outbox, tip, asked_at) = {
             let mut shared = self.0.shared();
             let tip = shared.tip.as_ref().map(|(header, _)| header.height);
-            let outbox = shared.announce(tip.unwrap_or(Height::new(0)));
-            (outbox, tip, shared.asked_at)
+            let Shared { outbox, pool, .. } = &mut *shared;
+            let due = outbox.due(tip.unwrap_or(Height::new(0)), |id| pool.get(id).is_some());
+            (due, tip, shared.asked_at)
         };
         let mut messages = pack(outbox);
         let lacking = tip.and_then(|tip| self.0.book.lacking(tip, CERTIFICATE_PATIENCE));
@@ -592,7 +594,7 @@ fn pack(outbox: Vec<Arc<CheckedTx>>) -> Vec<Bytes> {
 
 impl LedgerMachine {
     /// What this machine holds in memory, each with its bound.
-    pub(crate) fn held(&self) -> [(&'static str, usize, usize); 8] {
+    pub(crate) fn held(&self) -> [(&'static str, usize, usize); 7] {
         let shared = self.shared();
         let pool = shared.pool.most();
         let block = usize::try_from(self.rules.genesis.params().block_tx_max).unwrap_or(usize::MAX);
@@ -601,9 +603,8 @@ impl LedgerMachine {
         [
             ("waiting transactions", shared.pool.len(), pool),
             ("transactions in flight", shared.pool.in_flight(), in_flight),
-            ("transactions to check", shared.unchecked.len(), pool),
-            ("transactions to announce", shared.outbox.len(), pool),
-            ("announced transactions", shared.announced.len(), pool.saturating_add(in_flight)),
+            ("bytes to check", shared.unchecked_bytes, UNCHECKED_BYTES_MAX),
+            ("transactions to announce", shared.outbox.len(), 2 * pool),
             ("waiters", shared.waiters.len(), WAITERS_MAX),
             ("pieces of evidence", shared.evidence.len(), EVIDENCE_MAX),
             ("recent blocks", shared.recent.len(), RECENT_MAX),

@@ -8,7 +8,9 @@
 //! follows in their lanes.
 //!
 //! Transactions of executed blocks are in flight: they wait here until a block is final, but no
-//! other block is built with them.
+//! other block is built with them. A lane whose first nonce is too high is parked: what waits there
+//! takes no place in blocks until something happens in its lane, and leaves first when the pool is
+//! full.
 
 use std::{
     collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap},
@@ -24,7 +26,7 @@ use tg_types::{
 
 /// A node's clients are served until this many milliseconds of the chain's permitted rate wait for
 /// a block, so that an accepted transaction does not wait longer than about that.
-pub const QUEUE_MS: u64 = 200;
+const QUEUE_MS: u64 = 200;
 
 /// Clients are served at least until so many wait, so that short bursts on a slow chain are taken.
 const POOL_TXS_MIN: usize = 128;
@@ -35,6 +37,9 @@ const POOL_TXS_MAX: usize = 20_000;
 /// Transactions held at most, in flight and from peers included, in multiples of those that may
 /// wait while clients are served.
 const HELD_SHARE: usize = 8;
+
+/// Bytes held at most.
+const POOL_BYTES_MAX: usize = 32 << 20;
 
 /// Transactions of one sender; nobody fills the pool alone.
 const SENDER_TXS_MAX: usize = 1_024;
@@ -79,6 +84,11 @@ pub struct Mempool {
     flights: BTreeMap<Height, Vec<TxId>>,
     /// How many are held and not in flight.
     idle: usize,
+    /// Lanes that lack an earlier nonce; they have no head.
+    parked: BTreeSet<LaneKey>,
+    /// How many of the idle ones are in parked lanes.
+    parked_idle: usize,
+    bytes: usize,
     arrivals: u64,
     capacity: usize,
 }
@@ -97,6 +107,9 @@ impl Mempool {
             flying: HashMap::new(),
             flights: BTreeMap::new(),
             idle: 0,
+            parked: BTreeSet::new(),
+            parked_idle: 0,
+            bytes: 0,
             arrivals: 0,
             capacity: queue.clamp(POOL_TXS_MIN, POOL_TXS_MAX),
         }
@@ -114,7 +127,7 @@ impl Mempool {
         self.by_id.is_empty()
     }
 
-    /// Clients are served until so many wait that are not in flight.
+    /// Clients are served until so many are ready.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.capacity
@@ -139,10 +152,33 @@ impl Mempool {
         self.by_id.contains_key(id) || self.flying.contains_key(id)
     }
 
-    /// How many wait that are not in flight.
+    /// How many a block could be built with now: held, not in flight, not parked.
     #[must_use]
-    pub const fn idle(&self) -> usize {
-        self.idle
+    pub const fn ready(&self) -> usize {
+        self.idle - self.parked_idle
+    }
+
+    /// The lane's first transaction has a nonce that is too high for now.
+    pub fn park(&mut self, sender: AccountId, lane: Lane) {
+        let key = (sender, lane);
+        if self.lanes.contains_key(&key) && !self.parked.contains(&key) {
+            self.unhead(key);
+            self.parked.insert(key);
+            self.parked_idle += self.idle_in(key);
+        }
+    }
+
+    /// Something happened in a lane: it may not lack a nonce any more.
+    fn unpark(&mut self, key: LaneKey) {
+        if self.parked.remove(&key) {
+            self.parked_idle -= self.idle_in(key);
+            self.head(key);
+        }
+    }
+
+    fn idle_in(&self, key: LaneKey) -> usize {
+        let waiting = self.lanes.get(&key).into_iter().flat_map(BTreeMap::values);
+        waiting.filter(|it| !self.flying.contains_key(&it.tx.id())).count()
     }
 
     /// Transactions in flight, held or not.
@@ -156,11 +192,14 @@ impl Mempool {
         let flight = self.flights.entry(height).or_default();
         for id in ids {
             let before = self.flying.get(&id).copied();
-            if before.is_none() && self.by_id.contains_key(&id) {
+            if let Some((lane, _)) = self.by_id.get(&id).filter(|_| before.is_none()) {
                 self.idle -= 1;
+                self.parked_idle -= usize::from(self.parked.contains(lane));
             }
             self.flying.insert(id, before.map_or(height, |before| before.max(height)));
-            flight.push(id);
+            if before != Some(height) {
+                flight.push(id);
+            }
         }
     }
 
@@ -172,7 +211,11 @@ impl Mempool {
                 // It may also fly at another height, in a block of another leader.
                 if self.flying.get(&id) == Some(&at) {
                     self.flying.remove(&id);
-                    self.idle += usize::from(self.by_id.contains_key(&id));
+                    if let Some((lane, _)) = self.by_id.get(&id).copied() {
+                        self.idle += 1;
+                        self.parked_idle += usize::from(self.parked.contains(&lane));
+                        self.unpark(lane);
+                    }
                 }
             }
         }
@@ -198,8 +241,12 @@ impl Mempool {
     /// With the reason, if it is held already, its place in the lane is taken by one that pays as
     /// much, its sender has too many, or the pool is full.
     pub fn insert(&mut self, tx: Arc<CheckedTx>, source: Source) -> Result<(), Reason> {
-        let is_full = self.len() >= self.most()
-            || (source == Source::Client && self.idle() >= self.capacity());
+        if source == Source::Client && self.ready() >= self.capacity() {
+            return Err(Reason::PoolFull);
+        }
+        let size = size_of(&tx);
+        self.make_room(size);
+        let is_full = self.len() >= self.most() || self.bytes + size > POOL_BYTES_MAX;
         if self.by_id.contains_key(&tx.id()) {
             return Err(Reason::PoolDuplicate);
         }
@@ -228,13 +275,30 @@ impl Mempool {
             arrival: self.arrivals,
         };
         self.arrivals += 1;
+        self.bytes += size;
+        let first = self.lanes.get(&key).and_then(|lane| lane.first_key_value());
+        if first.is_some_and(|(first, _)| *first > nonce) {
+            self.unpark(key); // it may be the one that was lacking
+        }
         self.unhead(key);
         self.by_id.insert(tx.id(), (key, nonce));
-        self.idle += usize::from(!self.flying.contains_key(&tx.id()));
+        let is_idle = usize::from(!self.flying.contains_key(&tx.id()));
+        self.idle += is_idle;
+        self.parked_idle += is_idle * usize::from(self.parked.contains(&key));
         *self.senders.entry(key.0).or_default() += 1;
         self.lanes.entry(key).or_default().insert(nonce, Waiting { tx, rank });
         self.head(key);
         Ok(())
+    }
+
+    /// Lets the last of parked lanes go while there is no room.
+    fn make_room(&mut self, size: usize) {
+        while self.len() >= self.most() || self.bytes + size > POOL_BYTES_MAX {
+            let Some(key) = self.parked.first().copied() else { return };
+            let last = self.lanes.get(&key).and_then(|lane| lane.last_key_value());
+            let Some((nonce, _)) = last else { return };
+            self.remove_at(key, *nonce);
+        }
     }
 
     /// The transactions that would leave first, at most `count`, lanes in nonce order. What is in
@@ -288,6 +352,7 @@ impl Mempool {
         for nonce in stale {
             self.remove_at(key, nonce);
         }
+        self.unpark(key);
     }
 
     /// Removes one transaction.
@@ -300,7 +365,8 @@ impl Mempool {
     /// Drops what can no longer enter a block after `height`, and returns it.
     pub fn expire(&mut self, height: Height) -> Vec<TxId> {
         let is_expired = |waiting: &&Waiting| waiting.tx.body().expires <= height;
-        let lanes = self.heads.iter().filter_map(|(_, key)| self.lanes.get(key));
+        let heads = self.heads.iter().map(|(_, key)| key).chain(&self.parked);
+        let lanes = heads.filter_map(|key| self.lanes.get(key));
         let expired: Vec<TxId> = lanes
             .flat_map(BTreeMap::values)
             .filter(is_expired)
@@ -313,6 +379,9 @@ impl Mempool {
     }
 
     fn head(&mut self, key: LaneKey) {
+        if self.parked.contains(&key) {
+            return;
+        }
         if let Some(first) = self.lanes.get(&key).and_then(|lane| lane.values().next()) {
             self.heads.insert((first.rank, key));
         }
@@ -330,7 +399,10 @@ impl Mempool {
             if let Some(removed) = lane.remove(&nonce) {
                 let id = removed.tx.id();
                 self.by_id.remove(&id);
-                self.idle -= usize::from(!self.flying.contains_key(&id));
+                self.bytes -= size_of(&removed.tx);
+                let is_idle = usize::from(!self.flying.contains_key(&id));
+                self.idle -= is_idle;
+                self.parked_idle -= is_idle * usize::from(self.parked.contains(&key));
                 if let Some(held) = self.senders.get_mut(&key.0) {
                     *held -= 1;
                     if *held == 0 {
@@ -340,14 +412,19 @@ impl Mempool {
             }
             if lane.is_empty() {
                 self.lanes.remove(&key);
+                self.parked.remove(&key);
             }
         }
         self.head(key);
     }
 }
 
+fn size_of(tx: &CheckedTx) -> usize {
+    usize::try_from(tx.size_bytes()).unwrap_or(POOL_BYTES_MAX)
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use tg_types::{
         amount::Amount,
@@ -362,7 +439,7 @@ mod tests {
         Domain { chain, genesis: GenesisHash::new([7; 32]) }
     }
 
-    fn tx(sender: u8, lane: u8, nonce: u64, fee: u64) -> Arc<CheckedTx> {
+    pub(crate) fn tx(sender: u8, lane: u8, nonce: u64, fee: u64) -> Arc<CheckedTx> {
         let key = SecretKey::from_seed([sender; 32]);
         let body = TxBody {
             sender: AccountId::from(key.public()),
@@ -458,12 +535,47 @@ mod tests {
         }
         pool.take_off(Height::new(7), [one.id(), two.id()].into_iter());
         pool.take_off(Height::new(8), std::iter::once(two.id()));
-        assert!(pool.idle() == 0 && pool.candidates(9).is_empty());
+        assert!(pool.ready() == 0 && pool.candidates(9).is_empty());
         pool.land(Height::new(7)); // without them: another block became final
         assert_eq!(order(&pool), vec![(1, 0)]);
         pool.land(Height::new(8));
         assert_eq!(order(&pool), vec![(1, 0), (1, 1)]);
         assert_eq!(pool.in_flight(), 0);
+    }
+
+    /// Goal: nobody fills blocks with what can never enter one. Method: a lane without its first
+    /// nonce, at a better fee than an honest one.
+    #[test]
+    fn parked_lane_takes_no_place_until_the_lacking_nonce_comes() {
+        let mut pool = pool(10_000);
+        for nonce in 1..=3 {
+            pool.insert(tx(1, 0, nonce, 9_000), Source::Client).expect("fits");
+        }
+        pool.insert(tx(2, 0, 0, 1_000), Source::Client).expect("fits");
+        let sender = AccountId::from(SecretKey::from_seed([1; 32]).public());
+        pool.park(sender, Lane::FIRST);
+        assert_eq!((order(&pool), pool.ready(), pool.len()), (vec![(2, 0)], 1, 4));
+        pool.insert(tx(1, 0, 4, 9_000), Source::Client).expect("fits");
+        assert_eq!(pool.ready(), 1, "a later nonce does not help");
+        pool.insert(tx(1, 0, 0, 9_000), Source::Client).expect("fits");
+        assert_eq!(pool.ready(), 6);
+        pool.finalised(sender, Lane::FIRST, Nonce::new(0));
+        pool.park(sender, Lane::FIRST);
+        pool.finalised(sender, Lane::FIRST, Nonce::new(1));
+        assert_eq!(order(&pool), vec![(1, 2), (1, 3), (1, 4), (2, 0)]);
+    }
+
+    #[test]
+    fn full_pool_lets_parked_lanes_go_first() {
+        let mut pool = pool(1);
+        let most = u64::try_from(pool.most()).expect("small");
+        for nonce in 0..most {
+            pool.insert(tx(1, 0, nonce + 1, 1_000), Source::Peer).expect("fits");
+        }
+        assert_eq!(pool.insert(tx(2, 0, 0, 1_000), Source::Peer), Err(Reason::PoolFull));
+        pool.park(AccountId::from(SecretKey::from_seed([1; 32]).public()), Lane::FIRST);
+        pool.insert(tx(2, 0, 0, 1_000), Source::Client).expect("a parked one leaves");
+        assert_eq!((pool.len(), pool.ready()), (pool.most(), 1));
     }
 
     /// Goal: the indexes agree whatever happens. Method: random inserts, removals, flights,
@@ -478,20 +590,23 @@ mod tests {
                 let nonce = u.int_in_range(0..=6)?;
                 let made = tx(sender, lane, nonce, 1_000 * u.int_in_range(1..=4)?);
                 let height = Height::new(u.int_in_range(9..=14)?);
-                match u.int_in_range(0..=7)? {
+                match u.int_in_range(0..=8)? {
                     0 => pool.remove(&made.id()),
                     1 => pool.finalised(made.body().sender, made.body().lane, made.body().nonce),
                     2 => drop(pool.expire(height)),
                     3 => pool.take_off(height, std::iter::once(made.id())),
                     4 => pool.land(height),
+                    5 => pool.park(made.body().sender, made.body().lane),
                     _ => drop(pool.insert(made, Source::Peer)),
                 }
                 let held: usize = pool.lanes.values().map(BTreeMap::len).sum();
                 assert_eq!(held, pool.len());
                 assert_eq!(held, pool.senders.values().sum::<usize>());
-                assert_eq!(pool.heads.len(), pool.lanes.len());
+                assert_eq!(pool.heads.len() + pool.parked.len(), pool.lanes.len());
+                let waiting = pool.lanes.values().flat_map(BTreeMap::values);
+                assert_eq!(waiting.map(|it| size_of(&it.tx)).sum::<usize>(), pool.bytes);
                 let taken = pool.candidates(usize::MAX);
-                assert_eq!(taken.len(), pool.idle);
+                assert_eq!(taken.len(), pool.ready());
                 let flying = pool.by_id.keys().filter(|id| pool.flying.contains_key(id)).count();
                 assert_eq!(pool.idle + flying, held);
                 for tx in &taken {

@@ -94,6 +94,11 @@ impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
     pub fn as_slice(&self) -> &[T] {
         &self.0
     }
+
+    /// The items, to be changed; their number stays.
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        &mut self.0
+    }
 }
 
 impl<T: Encode, const MIN: usize, const MAX: usize> Encode for List<T, MIN, MAX> {

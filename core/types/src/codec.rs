@@ -333,7 +333,7 @@ macro_rules! integer {
         }
     )*};
 }
-integer!(u8, u16, u32, u64);
+integer!(u8, u16, u32, u64, i16, i32, i64);
 
 impl Encode for bool {
     fn encode(&self, out: &mut Vec<u8>) {

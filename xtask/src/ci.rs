@@ -28,7 +28,15 @@ enum Need {
     Folder(&'static str),
     /// An installed cargo subcommand.
     Subcommand(&'static str),
+    /// A Vulkan driver, be it one that computes on the processor.
+    Vulkan,
 }
+
+/// Where drivers of Vulkan are announced, each by a file of JSON.
+const VULKAN_DRIVERS: [&str; 2] = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
+
+/// What gives a machine without a GPU a Vulkan driver.
+const VULKAN_PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
 
 /// One row of the table.
 struct Step {
@@ -65,6 +73,27 @@ const STEPS: &[Step] = &[
         "tests of the planted bugs",
         &["test", "--release", "-p", "tg-ledger", "--features", "planted-bugs"],
     ),
+    step(
+        "clippy of the GPU kernels",
+        &[
+            "clippy",
+            "--release",
+            "-p",
+            "tg-tensor",
+            "--features",
+            "wgpu",
+            "--tests",
+            "--",
+            "-Dwarnings",
+        ],
+    ),
+    Step {
+        need: Need::Vulkan,
+        ..step(
+            "GPU kernels on software Vulkan",
+            &["test", "--release", "-p", "tg-tensor", "-p", "tg-onnx", "--features", GPU, "gpu"],
+        )
+    },
     step("end-to-end and slow tests", &SLOW_TESTS),
     Step {
         name: "short simulation",
@@ -79,6 +108,9 @@ const STEPS: &[Step] = &[
         optional: true,
     },
 ];
+
+/// Both rooms whose tests run on a GPU: random programs in one, whole models in the other.
+const GPU: &str = "tg-tensor/wgpu,tg-onnx/wgpu";
 
 /// Without `--tests`, examples in documentation that are marked `ignore` would be run as well.
 const SLOW_TESTS: [&str; 7] =
@@ -103,7 +135,12 @@ pub(crate) fn run(root: &Path) -> bool {
     let strict = std::env::var("CI").is_ok_and(|value| value == "true");
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let world = World {
-        missing: |need| missing(root, &cargo, need),
+        missing: |need| {
+            if strict && matches!(need, Need::Vulkan) && !has_vulkan() {
+                install_vulkan();
+            }
+            missing(root, &cargo, need)
+        },
         perform: |work| perform(root, &cargo, work),
     };
     let summary = run_steps(STEPS, strict, &world);
@@ -188,6 +225,30 @@ fn missing(root: &Path, cargo: &str, need: &Need) -> Option<String> {
                 .is_ok_and(|output| output.status.success());
             (!found).then(|| format!("cargo {name} is not installed"))
         }
+        Need::Vulkan => (!has_vulkan()).then(|| {
+            let packages = VULKAN_PACKAGES.join(" ");
+            format!("no Vulkan driver; apt-get install {packages} gives one, without a GPU too")
+        }),
+    }
+}
+
+fn has_vulkan() -> bool {
+    let folders = VULKAN_DRIVERS.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
+    folders.flatten().flatten().any(|file| announces_driver(&file.path()))
+}
+
+fn announces_driver(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "json")
+}
+
+/// Tries to install a Vulkan driver, which takes root and apt-get. Only a machine that is made for
+/// these steps wants that unasked; if it fails, the need is not met and the step says so.
+fn install_vulkan() {
+    println!("no Vulkan driver, installing {}", VULKAN_PACKAGES.join(" "));
+    let calls: [&[&str]; 2] = [&["update"], &["install", "-y", "--no-install-recommends"]];
+    for (call, packages) in calls.into_iter().zip([&[][..], &VULKAN_PACKAGES[..]]) {
+        let status = Command::new("apt-get").args(call).args(packages).status();
+        println!("apt-get {}: {status:?}", call.join(" "));
     }
 }
 
@@ -222,6 +283,7 @@ mod tests {
     const PLAIN: Step = step("plain", &["good"]);
     const BROKEN: Step = step("broken", &["bad"]);
     const HOMELESS: Step = Step { need: Need::Folder("nowhere"), ..step("homeless", &["good"]) };
+    const ON_GPU: Step = Step { need: Need::Vulkan, ..step("on a GPU", &["good"]) };
     const EXTRA: Step =
         Step { need: Need::Subcommand("none"), optional: true, ..step("extra", &["good"]) };
 
@@ -230,6 +292,7 @@ mod tests {
             missing: |need: &Need| match need {
                 Need::Nothing => None,
                 Need::Folder(name) | Need::Subcommand(name) => Some(format!("no {name}")),
+                Need::Vulkan => Some("no driver".into()),
             },
             perform: |work: &Work| match work {
                 Work::Tidy => true,
@@ -263,6 +326,18 @@ mod tests {
     }
 
     #[test]
+    fn step_without_a_vulkan_driver_is_skipped_by_hand_and_fails_in_ci() {
+        check(&[ON_GPU, PLAIN], false, "1 passed, 0 failed, 1 skipped");
+        check(&[ON_GPU, PLAIN], true, "0 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn drivers_are_announced_by_files_of_json() {
+        assert!(announces_driver(Path::new("/etc/vulkan/icd.d/lvp_icd.x86_64.json")));
+        assert!(!announces_driver(Path::new("/etc/vulkan/icd.d/README")));
+    }
+
+    #[test]
     fn table_names_each_step_once_and_compiles_one_graph() {
         let mut names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
         names.sort_unstable();
@@ -271,7 +346,7 @@ mod tests {
         for step in STEPS {
             let call = described(&step.work);
             let compiles = ["cargo clippy", "cargo build", "cargo test"];
-            let is_small = call.contains("-p tg-ledger");
+            let is_small = ["-p tg-ledger", "-p tg-tensor"].iter().any(|room| call.contains(room));
             if compiles.iter().any(|start| call.starts_with(start)) && !is_small {
                 assert!(call.contains("--workspace") && !call.contains("--exclude"), "{call}");
             }

@@ -22,7 +22,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("resume", JOBS),
     ("adjust", JOBS),
     ("serve", JOBS),
-    ("model", JOBS),
     ("dispute", JOBS),
     ("provide", JOBS),
     ("doctor", LATER),

@@ -1,5 +1,7 @@
 //! What can be typed. Parsed into plain structs here, resolved in [`crate::settings`].
 
+pub(crate) mod model;
+
 use crate::{absent, env, keystore::WalletName};
 use clap::{Args, Parser, Subcommand};
 use std::{path::PathBuf, str::FromStr};
@@ -10,7 +12,7 @@ use tg_types::{AccountId, Address, Amount, ChainId, Height, IdempotencyId, TxId}
 #[command(
     name = "tensorgrid",
     version,
-    about = "A network for checked computing: this version runs its ledger and chain.",
+    about = "A network for checked computing: this version has its chain and tensor programs.",
     after_help = after_help(),
     disable_help_subcommand = true,
     max_term_width = 100
@@ -66,6 +68,9 @@ pub(crate) enum CommandArguments {
     Certificate(CertificateArguments),
     /// Follow what happens, one line per event
     Events(EventsArguments),
+    /// Tensor programs: import, show, run, list
+    #[command(subcommand)]
+    Model(model::ModelArguments),
     /// Measure
     #[command(subcommand)]
     Bench(BenchArguments),
@@ -371,6 +376,9 @@ pub(crate) enum BenchArguments {
     /// Measure a chain of four validators in this process
     #[command(long_about = crate::bench::LONG_ABOUT)]
     Chain(BenchChainArguments),
+    /// Measure tensor programs on this machine
+    #[command(long_about = crate::bench::tensor::LONG_ABOUT)]
+    Tensor(model::BenchTensorArguments),
 }
 
 /// `bench chain`

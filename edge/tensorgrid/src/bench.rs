@@ -6,6 +6,7 @@ mod load;
 mod process;
 mod supply;
 mod tally;
+pub(crate) mod tensor;
 
 use crate::{
     args::NamedAddress,

@@ -5,6 +5,7 @@ mod documents;
 mod events;
 mod genesis;
 mod look;
+mod model;
 mod send;
 mod up;
 mod validator;
@@ -36,6 +37,8 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::Verify(settings) => verify::run(&settings, printer),
         Command::Save(settings) => documents::run(&settings, printer),
         Command::Events(rpc, count) => events::run(&rpc, count, printer),
+        Command::Model(arguments) => model::run(&arguments, printer),
         Command::BenchChain(settings) => bench::run(&settings, printer),
+        Command::BenchTensor(arguments) => bench::tensor::run(&arguments, printer),
     }
 }

@@ -6,6 +6,7 @@
 
 mod absent;
 mod args;
+mod arrays;
 mod ask;
 mod bench;
 mod commands;

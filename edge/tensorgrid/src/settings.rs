@@ -6,6 +6,7 @@ use crate::{
         Arguments, BenchArguments, BenchChainArguments, CommandArguments, GenesisArguments, Grant,
         KeyArguments, NamedAddress, StakeArguments, UpArguments, ValidatorArguments,
         VerifyArguments, WalletArguments,
+        model::{BenchTensorArguments, ModelArguments},
     },
     discovery,
     env::Variable,
@@ -206,7 +207,9 @@ pub(crate) enum Command {
     Verify(VerifySettings),
     Save(SaveSettings),
     Events(Rpc, Option<u64>),
+    Model(ModelArguments),
     BenchChain(BenchSettings),
+    BenchTensor(BenchTensorArguments),
 }
 
 /// Folders of the user.
@@ -290,6 +293,8 @@ impl Settings {
                 save(rpc, Wanted::Certificate(certificate.height), certificate.out)
             }
             CommandArguments::Events(events) => Command::Events(rpc, events.count),
+            CommandArguments::Model(model) => Command::Model(model),
+            CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),
             CommandArguments::Bench(BenchArguments::Chain(chain)) => {
                 Command::BenchChain(bench_settings(&chain))
             }

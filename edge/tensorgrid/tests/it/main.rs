@@ -3,6 +3,7 @@
 
 mod kill;
 mod misuse;
+mod model;
 mod support;
 mod up;
 mod verify;

@@ -30,6 +30,7 @@ struct Told<'a> {
     data: &'static str,
     calibrated_on: usize,
     compared_on: usize,
+    skipped: usize,
     outputs: Vec<ToldOutput<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     layers: Vec<ToldOutput<'a>>,
@@ -167,7 +168,8 @@ fn tell(
         bytes,
         data: samples.origin,
         calibrated_on: samples.calibration.len(),
-        compared_on: samples.evaluation.len(),
+        compared_on: imported.report.samples,
+        skipped: imported.report.skipped,
         outputs: imported.report.outputs.iter().map(told).collect(),
         layers: layers.iter().map(told).collect(),
     };
@@ -215,6 +217,12 @@ fn text(told: &Told<'_>) -> String {
         "data     {} (calibrated on {}, compared on {} others)",
         told.data, told.calibrated_on, told.compared_on
     ));
+    if told.skipped > 0 {
+        lines.push(format!(
+            "         {} samples skipped: they hold whole numbers beyond those of calibration",
+            told.skipped
+        ));
+    }
     if told.data == "generated" {
         lines.push("         real inputs give better integers: --calibrate FILE".to_owned());
     }

@@ -1,6 +1,7 @@
 //! Integers in memory, as narrow as their range allows.
 
 use crate::program::{Spec, Width};
+use crate::run::Elements;
 
 /// The elements of one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,11 +97,7 @@ impl Tensor {
     /// One element.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<i32> {
-        match self {
-            Self::I8(elements) => elements.get(index).map(|element| (*element).into()),
-            Self::I16(elements) => elements.get(index).map(|element| (*element).into()),
-            Self::I32(elements) => elements.get(index).copied(),
-        }
+        Elements::from(self).get(index)
     }
 
     /// All elements.
@@ -115,21 +112,7 @@ impl Tensor {
 
     /// Appends the big-endian bytes of the elements in a range; the part of the range that exists.
     pub fn append_bytes(&self, range: std::ops::Range<usize>, out: &mut Vec<u8>) {
-        let end = range.end.min(self.len());
-        let range = range.start.min(end)..end;
-        match self {
-            Self::I8(elements) => {
-                out.extend(elements.get(range).unwrap_or_default().iter().map(|e| *e as u8));
-            }
-            Self::I16(elements) => {
-                let part = elements.get(range).unwrap_or_default();
-                out.extend(part.iter().flat_map(|element| element.to_be_bytes()));
-            }
-            Self::I32(elements) => {
-                let part = elements.get(range).unwrap_or_default();
-                out.extend(part.iter().flat_map(|element| element.to_be_bytes()));
-            }
-        }
+        Elements::from(self).append_bytes(range, out);
     }
 
     /// Reads as many elements as the spec says from big-endian bytes of that length.

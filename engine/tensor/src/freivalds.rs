@@ -470,11 +470,8 @@ mod tests {
     };
     use crate::element::Element;
     use crate::program::{Primitive, ValueId};
-    use crate::run::{Options, Runner};
     use crate::tensor::Tensor;
-    use crate::trace::testing::{Ran, Random, inputs, perceptron};
-    use std::sync::Arc;
-    use std::time::{Duration, Instant};
+    use crate::trace::testing::{Ran, Random};
 
     /// The accumulators of an operation, by the meaning of each element.
     fn accumulators(ran: &Ran, operation: usize) -> Vec<i32> {
@@ -604,47 +601,6 @@ mod tests {
             let refused = products(program, operation, &operands, &vector);
             assert_eq!(refused, Err(FreivaldsError::NoProduct { operation }));
             assert_eq!(cost(program, operation), None);
-        }
-    }
-
-    /// Prints what a check of 1024 x 1024 x 1024 takes, and what recomputing it takes.
-    #[test]
-    #[ignore = "slow: prints times; run it alone, optimised"]
-    fn check_of_a_large_product_is_measured_slow() {
-        let mut random = Random(103);
-        let model = Arc::new(perceptron(&mut random, 1024, &[1024, 1024]));
-        let program = model.program();
-        let inputs = inputs(&model, &mut random);
-        let vector = Vector::for_operation(&[1; 32], program, 0).unwrap();
-        let operands = Operands {
-            x: &inputs[0],
-            weights: &model.constants()[0],
-            bias: Some(&model.constants()[1]),
-        };
-        for threads in [1, 2] {
-            let runner = Runner::new(model.clone(), Options { threads, path: None });
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let right = runner.accumulators(0, &[&inputs[0]]).unwrap();
-            let output = runner.run(&inputs).unwrap().remove(0);
-            let claimed = Claimed { accumulators: &right, output: &output };
-            let time = |what: &mut (dyn FnMut() + Send)| {
-                let mut times: Vec<Duration> = Vec::new();
-                for _ in 0..21 {
-                    let start = Instant::now();
-                    pool.install(&mut *what);
-                    times.push(start.elapsed());
-                }
-                times.sort();
-                times[10]
-            };
-            let recompute = time(&mut || drop(runner.run(&inputs)));
-            let made = time(&mut || drop(products(program, 0, &operands, &vector)));
-            let all = time(&mut || {
-                check(program, 0, &operands, &claimed, &vector).unwrap();
-            });
-            eprintln!(
-                "{threads} threads: recompute {recompute:?}, check {all:?}, products {made:?}"
-            );
         }
     }
 

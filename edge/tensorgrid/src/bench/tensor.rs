@@ -17,6 +17,7 @@ use std::{
 };
 use tg_onnx::{Choices, Source, generate};
 use tg_tensor::commit::Salt;
+use tg_tensor::freivalds::{self, Claimed, Operands, Vector};
 use tg_tensor::trace::TraceBuilder;
 use tg_tensor::{Model, Options, Runner, Tensor};
 
@@ -27,6 +28,8 @@ Measure tensor programs on this machine
 int8_gmacs_per_core: a whole operation, 1024 x 1024 x 1024, rescale to 8 bits included, one thread.
 f32_gmacs_per_core: the same product by the crate gemm in f32, one thread, in alternation; \
 ratio_vs_f32_gemm is the quotient.
+check_speedup: recomputing that operation divided by checking a claimed result of it with a random \
+vector, all cores.
 lenet_infer_us, mlp1024_infer_us: one input, all cores, median.
 trace_overhead_*: run with trace divided by run without, medians, in alternation.
 onnxruntime_*: its f32 time divided by our integer time on the same model, one thread each; needs \
@@ -47,6 +50,7 @@ struct Figures {
     int8_portable_gmacs_per_core: f64,
     f32_gmacs_per_core: f64,
     ratio_vs_f32_gemm: f64,
+    check_speedup: f64,
     lenet_infer_us: f64,
     mlp1024_infer_us: f64,
     conv_stack_infer_us: f64,
@@ -69,6 +73,8 @@ pub(crate) fn run(arguments: &BenchTensorArguments, printer: &Printer) -> Result
     let budget = Duration::from_secs(arguments.secs);
     let progress = printer.progress("measuring the matrix product");
     let (int8, float, portable) = products(budget)?;
+    progress.set("measuring checks");
+    let checks = check_speedup(budget)?;
     progress.set("measuring models");
     let (lenet, mlp, models) = match &arguments.models {
         Some(folder) => (imported(folder, "lenet")?, imported(folder, "mlp1024")?, "given"),
@@ -87,6 +93,7 @@ pub(crate) fn run(arguments: &BenchTensorArguments, printer: &Printer) -> Result
         int8_portable_gmacs_per_core: portable,
         f32_gmacs_per_core: float,
         ratio_vs_f32_gemm: int8 / float,
+        check_speedup: checks,
         lenet_infer_us: lenet_us,
         mlp1024_infer_us: mlp_us,
         conv_stack_infer_us: conv_us,
@@ -123,6 +130,35 @@ fn products(budget: Duration) -> Result<(f64, f64, f64), Failure> {
     let work = (SIDE * SIDE * SIDE) as f64 / 1e9;
     let [int8, float] = times.map(|times| work / median(times));
     Ok((int8, float, work / median(slow)))
+}
+
+/// How much longer recomputing a product takes than checking what somebody claims of it.
+fn check_speedup(budget: Duration) -> Result<f64, Failure> {
+    let failed = "a generated product cannot be checked";
+    let hint = "this is an error of ours";
+    let model = stand_in::product(SIDE as u32)?;
+    let program = model.program();
+    let inputs = zeros(&model);
+    let runner = Runner::new(model.clone(), Options::default());
+    let accumulators = runner.accumulators(0, &[&inputs[0]]).or_fail(failed, hint)?;
+    let output = runner.run(&inputs).or_fail(failed, hint)?.remove(0);
+    let constants = model.constants();
+    let operands = Operands { x: &inputs[0], weights: &constants[0], bias: constants.get(1) };
+    let claimed = Claimed { accumulators: &accumulators, output: &output };
+    let check = || {
+        let vector = Vector::for_operation(&[1; 32], program, 0)?;
+        freivalds::check(program, 0, &operands, &claimed, &vector).ok()
+    };
+    let mut times = [Vec::new(), Vec::new()];
+    let started = Instant::now();
+    while started.elapsed() < budget || times[0].len() < REPEATS_MIN {
+        times[0].push(once(|| drop(black_box(runner.run(&inputs)))));
+        times[1].push(once(|| {
+            black_box(check());
+        }));
+    }
+    let [recomputed, checked] = times.map(median);
+    Ok(recomputed / checked)
 }
 
 /// The median time of a run in microseconds, and how much longer it takes with a trace.
@@ -179,6 +215,7 @@ fn text(figures: &Figures) -> String {
         ("  without SIMD", format!("{:.1} GMAC/s", figures.int8_portable_gmacs_per_core)),
         ("f32 gemm, one core", format!("{:.1} GMAC/s", figures.f32_gmacs_per_core)),
         ("ratio", format!("{:.2}", figures.ratio_vs_f32_gemm)),
+        ("check of a product", format!("{:.1} times faster", figures.check_speedup)),
         ("lenet", format!("{:.1} µs", figures.lenet_infer_us)),
         ("mlp1024", format!("{:.1} µs", figures.mlp1024_infer_us)),
         (

@@ -1,5 +1,5 @@
 // A linear operation whose groups are narrow, such as a depthwise convolution: each invocation
-// computes four elements that follow each other, by themselves.
+// computes its elements by itself.
 
 fn sum(index: u32) -> i32 {
     let column = index % p.columns;
@@ -21,21 +21,6 @@ fn sum(index: u32) -> i32 {
     return total;
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) at: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let item = flat(at, workgroups) * 64u + local;
-    if item >= p.finish.items {
-        return;
-    }
-    let first = item * 4u;
-    let count = min(4u, p.finish.len - first);
-    var values = vec4<i32>(0);
-    for (var i = 0u; i < count; i++) {
-        values[i] = finished(sum(first + i), (first + i) % p.columns);
-    }
-    put(first, values, count);
+fn computed(index: u32) -> i32 {
+    return finished(sum(index), index % p.columns);
 }

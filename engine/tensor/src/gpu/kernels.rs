@@ -15,6 +15,7 @@ const TILE: &str = include_str!("tile.wgsl");
 const DIRECT: &str = include_str!("direct.wgsl");
 const GRID: &str = include_str!("grid.wgsl");
 const REDUCE: &str = include_str!("reduce.wgsl");
+const EACH: &str = include_str!("each.wgsl");
 const MOVES: &str = include_str!("moves.wgsl");
 
 /// A kernel.
@@ -36,9 +37,9 @@ impl Kernel {
     fn source(self) -> String {
         match self {
             Self::Tile => [COMMON, WINDOW, PRODUCT, TILE].concat(),
-            Self::Direct => [COMMON, WINDOW, PRODUCT, DIRECT].concat(),
-            Self::Grid => [COMMON, GRID].concat(),
-            Self::Reduce => [COMMON, WINDOW, REDUCE].concat(),
+            Self::Direct => [COMMON, WINDOW, PRODUCT, DIRECT, EACH].concat(),
+            Self::Grid => [COMMON, GRID, EACH].concat(),
+            Self::Reduce => [COMMON, WINDOW, REDUCE, EACH].concat(),
             Self::Moves => [COMMON, MOVES].concat(),
         }
     }

@@ -412,23 +412,3 @@ fn devices_below_the_needs_of_the_kernels_are_refused() {
     let expected = GpuError::Limit { device, what, found: 255, needed: 256 };
     assert_eq!(check_limits(&info, &small), Err(expected));
 }
-
-/// Goal: a number for the record. Method: the best of three products of 512 rows, columns and
-/// bytes, transfers included. To see it: `cargo test --release -p tg-tensor --features wgpu
-/// gpu::tests::product_is -- --ignored --nocapture`.
-#[test]
-#[ignore = "slow: prints times; run it alone, optimised"]
-fn product_is_measured_slow() {
-    let model = Arc::new(Layer::new(Window::rows(512, 512), 512).model());
-    let inputs = [noise(&model.program().inputs()[0].spec, 3)];
-    let runner = Runner::new(Arc::clone(&model), ONE_THREAD);
-    let expected = runner.run(&inputs);
-    let runner = runner.on(&gpu()).expect("device works");
-    let time = || {
-        let begin = std::time::Instant::now();
-        assert_eq!(runner.run(&inputs), expected);
-        begin.elapsed().as_secs_f64()
-    };
-    let best = (0..3).map(|_| time()).fold(f64::INFINITY, f64::min);
-    println!("{}: {:.2} GMAC/s", gpu().info().name, 512.0_f64.powi(3) / best / 1e9);
-}

@@ -1,6 +1,6 @@
 //! Tests of traces, openings and audits.
 
-use super::testing::{Builder, Lie, Ran, Random, bytes, inputs, perceptron, spec};
+use super::testing::{Builder, Lie, Ran, Random, bytes, inputs, spec};
 use super::{
     AuditError, Handover, OpenedTiles, Opening, OpeningError, OutputOpening, Subject, Trace,
     TraceBuilder, TraceError, Verdict, inputs_root, judge_output, judge_tile, operand_tiles,
@@ -11,8 +11,6 @@ use crate::program::{Place, ValueId};
 use crate::run::{Elements, Options, Runner};
 use crate::tensor::Tensor;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Instant;
 use tg_types::codec::{Decode, Encode};
 use tg_types::{Bytes, Hash32, List};
 
@@ -406,108 +404,4 @@ fn delivered_output_that_is_not_the_trace_is_refuted() {
     assert!(matches!(judged, Err(AuditError::Opening { index: 0, .. })));
     let all = program.outputs().iter().map(|output| witness.tensor(output.value).unwrap());
     assert_eq!(witness.subject().outputs_root, outputs_root(all));
-}
-
-/// Prints what hashing takes: values of one, two and four bytes, and the trace of a small run.
-#[test]
-#[ignore = "slow: prints times; run it alone, optimised"]
-fn hashing_is_measured_slow() {
-    let mut random = Random(9);
-    let salt = Salt::new([1; 32]);
-    for (name, spec) in [
-        ("i8", bytes(1 << 24)),
-        ("i16", spec(1 << 23, -30_000, 30_000)),
-        ("i32", spec(1 << 22, -100_000, 100_000)),
-    ] {
-        let tensor = random.tensor(&spec);
-        let count = (16 << 20) as f64;
-        for tiles in [100, tensor.len().div_ceil(TILE)] {
-            let mut digests = vec![Hash32::new([0; 32]); tiles];
-            let rounds = tensor.len().div_ceil(TILE) / tiles;
-            let start = Instant::now();
-            for _ in 0..rounds {
-                crate::commit::digest_tiles((&tensor).into(), 0, &salt, &mut digests);
-            }
-            let done = count * (rounds * tiles) as f64 / tensor.len().div_ceil(TILE) as f64;
-            let rate = done / start.elapsed().as_secs_f64() / 1e9;
-            eprintln!("{name} by {tiles} tiles: {rate:.2} GB/s");
-        }
-    }
-    for tiles in [64, 96, 128, 192, 256] {
-        let tensor = random.tensor(&bytes(1024 * tiles));
-        let mut digests = vec![Hash32::new([0; 32]); tiles as usize];
-        let start = Instant::now();
-        for _ in 0..200 {
-            crate::commit::digest_tiles((&tensor).into(), 0, &salt, &mut digests);
-        }
-        eprintln!("{tiles} tiles: {:?}", start.elapsed() / 200);
-    }
-}
-
-/// Prints the median times of a run with a trace and without, in turns.
-#[test]
-#[ignore = "slow: prints times; run it alone, optimised"]
-fn overhead_is_measured_slow() {
-    let mut random = Random(9);
-    for (rows, rounds) in [(1, 2001), (64, 301), (1024, 31)] {
-        for threads in [1, 2] {
-            let model = Arc::new(perceptron(&mut random, rows, &[1024, 1024, 1024, 10]));
-            let inputs = inputs(&model, &mut random);
-            let runner = Runner::new(model.clone(), Options { threads, path: None });
-            let mut times = [Vec::new(), Vec::new()];
-            for _ in 0..rounds {
-                let start = Instant::now();
-                std::hint::black_box(runner.run(&inputs).unwrap());
-                times[0].push(start.elapsed());
-                let start = Instant::now();
-                let mut builder = TraceBuilder::new(model.program(), Salt::new([1; 32]));
-                let mut observe = |operation, elements: Elements<'_>| {
-                    builder.operation(operation, elements).unwrap();
-                };
-                std::hint::black_box(runner.run_observed(&inputs, &mut observe).unwrap());
-                std::hint::black_box(builder.finish().unwrap().root());
-                times[1].push(start.elapsed());
-            }
-            let [without, with] = times.map(|mut times| {
-                times.sort();
-                times[rounds / 2]
-            });
-            let ratio = with.as_secs_f64() / without.as_secs_f64();
-            eprintln!(
-                "{rows} rows, {threads} threads: {without:?}, with trace {with:?}: {ratio:.3}"
-            );
-        }
-    }
-}
-
-/// Prints what the audit of one tile with 4,608 terms takes.
-#[test]
-#[ignore = "slow: prints times; run it alone, optimised"]
-fn audit_is_measured_slow() {
-    let mut random = Random(10);
-    let model = perceptron(&mut random, 2, &[4_608, 1_024]);
-    let inputs = inputs(&model, &mut random);
-    let ran = Ran::new(model, inputs, [[1; 32]; 2]);
-    let witness = ran.witness();
-    let subject = witness.subject();
-    let start = Instant::now();
-    let needed = operand_tiles(ran.program(), 0, 1).unwrap();
-    eprintln!("operand_tiles: {} in {:?}", needed.len(), start.elapsed());
-    let start = Instant::now();
-    let openings = witness.open_operands(0, 1024..2048, None).unwrap();
-    eprintln!("openings: {} in {:?}", openings.len(), start.elapsed());
-    let start = Instant::now();
-    let opened = OpenedTiles::verify(ran.program(), &subject, &openings).unwrap();
-    eprintln!("verified in {:?}", start.elapsed());
-    let start = Instant::now();
-    opened.recompute(ran.program(), 0, 1).unwrap();
-    eprintln!("recomputed in {:?}", start.elapsed());
-    let inputs: Vec<Opening> =
-        openings.iter().filter(|opening| opening.mark.is_none()).cloned().collect();
-    let few: Vec<Opening> =
-        inputs.into_iter().filter(|opening| opening.value.number == 0).collect();
-    let opened = OpenedTiles::verify(ran.program(), &subject, &few).unwrap();
-    let start = Instant::now();
-    opened.with_weights(&ran.model).recompute(ran.program(), 0, 1).unwrap();
-    eprintln!("recomputed with own weights in {:?}", start.elapsed());
 }

@@ -18,6 +18,7 @@
 pub mod content;
 pub mod randomness;
 pub mod shares;
+pub mod wrap;
 
 pub use content::{
     Complaint, ContentKey, Context, Judge, KeyCommitment, OpenError, Opener, Purpose, SealError,
@@ -27,4 +28,8 @@ pub use randomness::Randomness;
 pub use shares::{
     BadShare, CombineError, Share, ShareBook, ShareFault, ShareIndex, Threshold, ThresholdError,
     ThresholdSpec, combine, split,
+};
+pub use wrap::{
+    Carries, KeyOf, UnwrapError, WrapContext, WrapKeyError, WrapPublic, WrapSecret, Wrapped,
+    unwrap, unwrap_share, wrap, wrap_share,
 };

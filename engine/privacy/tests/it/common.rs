@@ -1,7 +1,7 @@
 //! What the tests have in common: a context, keys and random bytes by number.
 
-use tg_privacy::{ContentKey, Context, Purpose, Randomness};
-use tg_types::{AccountId, GenesisHash, Hash32, SecretKey};
+use tg_privacy::{ContentKey, Context, KeyOf, Purpose, Randomness, WrapContext, WrapSecret};
+use tg_types::{AccountId, GenesisHash, Hash32, JobId, SecretKey};
 
 pub(crate) fn context() -> Context {
     Context {
@@ -10,6 +10,11 @@ pub(crate) fn context() -> Context {
         purpose: Purpose::Input,
         label: Hash32::new([0x11; 32]),
     }
+}
+
+pub(crate) fn wrap_context() -> WrapContext {
+    let key_of = KeyOf::Job { job: JobId::new([0x22; 32]) };
+    WrapContext { genesis: GenesisHash::new([0x99; 32]), key_of }
 }
 
 pub(crate) fn account(number: u8) -> AccountId {
@@ -22,6 +27,10 @@ pub(crate) fn key(number: u8) -> ContentKey {
 
 pub(crate) fn randomness(number: u8) -> Randomness {
     Randomness::new([number; 32])
+}
+
+pub(crate) fn recipient(number: u8) -> WrapSecret {
+    WrapSecret::from_seed([number; 32])
 }
 
 /// Bytes without a pattern that chunks could share.

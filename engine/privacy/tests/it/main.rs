@@ -5,3 +5,5 @@ mod common;
 mod content;
 mod golden;
 mod shares;
+mod story;
+mod wrap;

@@ -16,6 +16,7 @@
 //! key back from somebody who has had it.
 
 pub mod content;
+pub mod label;
 pub mod randomness;
 pub mod shares;
 pub mod wrap;
@@ -24,6 +25,7 @@ pub use content::{
     Complaint, ContentKey, Context, Judge, KeyCommitment, OpenError, Opener, Purpose, SealError,
     SealedHeader, Sealer, judge_complaint, open_all, seal_all,
 };
+pub use label::{LabelError, PrivacyLabel, Readers};
 pub use randomness::Randomness;
 pub use shares::{
     BadShare, CombineError, Share, ShareBook, ShareFault, ShareIndex, Threshold, ThresholdError,

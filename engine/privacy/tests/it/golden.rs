@@ -5,8 +5,8 @@ use crate::common::{context, key, message, randomness, recipient, wrap_context};
 use expect_test::{Expect, expect};
 use tg_privacy::content::CHUNK_BYTES;
 use tg_privacy::{
-    Share, ShareIndex, Threshold, ThresholdSpec, combine, open_all, seal_all, split, unwrap,
-    unwrap_share, wrap, wrap_share,
+    PrivacyLabel, Share, ShareIndex, Threshold, ThresholdSpec, combine, open_all, seal_all, split,
+    unwrap, unwrap_share, wrap, wrap_share,
 };
 use tg_types::Encode;
 use tg_types::hash::sha256;
@@ -167,4 +167,12 @@ fn wrap_key_of_a_seed_has_this_digest() {
         recipient(1).public().digest().as_ref(),
         &expect!["b42e7a892979ebf67fe84b7b83714f6f69240f403c8f3eefe0cc100f48fbda57"],
     );
+}
+
+#[test]
+fn labels_have_these_bytes() {
+    let threshold = Threshold::new(ThresholdSpec { needed: 3, of: 4 }).expect("a threshold");
+    check(&PrivacyLabel::Plain.to_bytes(), &expect!["01"]);
+    check(&PrivacyLabel::Escrowed { threshold }.to_bytes(), &expect!["020304"]);
+    check(&PrivacyLabel::Sealed.to_bytes(), &expect!["03"]);
 }

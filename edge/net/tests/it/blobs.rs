@@ -1,0 +1,304 @@
+//! Blobs: verified, resumed, bounded, and given only to whom the gate lets.
+
+use crate::support::{
+    Folder, LONG, Script, client, direct, id, peer, relay, relay_only, secret, serve,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tg_net::{
+    BLOB_IN_MEMORY_BYTES_MAX, BindError, BlobEntry, BlobError, BlobId, BlobPlace, FetchError,
+    FetchOrder, FetchProgress, Peer, PeerId, PeerSettings, Readers, Refusal, Route, SOURCES_MAX,
+    ShareList, SourceError,
+};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+const MIB: usize = 1 << 20;
+
+/// Bytes that do not repeat.
+fn content(size: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let words = std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.flatten().take(size).collect()
+}
+
+fn bytes(size: usize) -> u64 {
+    u64::try_from(size).expect("fits")
+}
+
+fn order(id: BlobId, from: &[PeerId], bytes_max: usize) -> FetchOrder {
+    FetchOrder { id, from: from.to_vec(), bytes_max: bytes(bytes_max), progress: None }
+}
+
+fn in_folder(folder: &Folder) -> PeerSettings {
+    let place = BlobPlace::Folder(folder.path().join("blobs"));
+    let sweep_interval = Duration::from_millis(200);
+    PeerSettings { blobs: place, sweep_interval, ..direct() }
+}
+
+/// The one thing that went wrong with the one peer that was asked.
+fn only_failure(error: FetchError) -> SourceError {
+    let mut tried = match error {
+        FetchError::Failed { tried, .. } => tried,
+        FetchError::TooManySources { .. } | FetchError::Blob(_) => Vec::new(),
+    };
+    assert_eq!(tried.len(), 1, "{tried:?}");
+    tried.pop().expect("one").error
+}
+
+async fn stop(peers: &[&Peer]) {
+    for peer in peers {
+        peer.stop().await.expect("stops");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn store_keeps_what_was_added_over_a_restart() {
+    let (relay, folder) = (relay().await, Folder::new());
+    let first = peer(1, relay.info(), in_folder(&folder)).await;
+    let (small, large) = (b"abc".to_vec(), content(3 * MIB));
+    let file = folder.path().join("file");
+    std::fs::write(&file, &large).expect("writes");
+    let added = first.blobs().add_bytes(small.clone()).await.expect("adds");
+    assert_eq!(added.id, BlobId::of(&small));
+    let from_file = first.blobs().add_path(&file).await.expect("adds");
+    assert_eq!((from_file.id, from_file.size_bytes), (BlobId::of(&large), Some(bytes(3 * MIB))));
+    stop(&[&first]).await;
+
+    let again = peer(1, relay.info(), in_folder(&folder)).await;
+    let mut expected = vec![added, from_file];
+    expected.sort_by_key(|entry| entry.id);
+    assert_eq!(again.blobs().list().await.expect("lists"), expected);
+    assert_eq!(again.blobs().read(added.id, 3).await.expect("reads"), small);
+    let copy = folder.path().join("copy");
+    let exported = again.blobs().export(from_file.id, &copy).await.expect("exports");
+    assert_eq!(exported, bytes(3 * MIB));
+    assert!(std::fs::read(&copy).expect("reads") == large);
+    stop(&[&again]).await;
+    relay.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn store_belongs_to_one_peer_until_that_stops() {
+    let (relay, folder) = (relay().await, Folder::new());
+    let first = peer(1, relay.info(), in_folder(&folder)).await;
+    let relays = [relay.info().clone()];
+    let second = Peer::bind(&secret(2), &relays, in_folder(&folder)).await;
+    assert!(matches!(second, Err(BindError::Blobs(BlobError::Store(_)))), "{second:?}");
+    stop(&[&first]).await;
+    let closed = timeout(LONG, first.blobs().add_bytes(b"abc".to_vec())).await.expect("in time");
+    assert!(matches!(closed, Err(BlobError::Store(_))), "{closed:?}");
+    let closed = first.blobs().fetch(order(BlobId::of(b"abc"), &[id(1)], 3));
+    assert!(timeout(LONG, closed).await.expect("in time").is_err());
+
+    let second = Peer::bind(&secret(2), &relays, in_folder(&folder)).await.expect("a peer");
+    stop(&[&second]).await;
+    let relative = PeerSettings { blobs: BlobPlace::Folder("blobs".into()), ..direct() };
+    let refused = Peer::bind(&secret(2), &relays, relative).await;
+    assert!(matches!(refused, Err(BindError::Blobs(BlobError::NotAbsolute { .. }))), "{refused:?}");
+    relay.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removed_blob_is_gone_at_once_and_its_bytes_soon() {
+    let (relay, folder) = (relay().await, Folder::new());
+    let peer = peer(1, relay.info(), in_folder(&folder)).await;
+    let kept = peer.blobs().add_bytes(content(MIB)).await.expect("adds");
+    let removed = peer.blobs().add_bytes(content(2 * MIB)).await.expect("adds");
+    assert!(peer.blobs().remove(removed.id).await.expect("removes"));
+    assert!(!peer.blobs().remove(removed.id).await.expect("removes"));
+    assert_eq!(peer.blobs().list().await.expect("lists"), [kept]);
+    let absent = peer.blobs().read(removed.id, u64::MAX).await;
+    assert!(matches!(absent, Err(BlobError::Absent { .. })), "{absent:?}");
+
+    let data = folder.path().join("blobs/data").join(format!("{}.data", removed.id));
+    let swept = async {
+        while data.exists() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(LONG, swept).await.expect("is swept");
+    assert_eq!(peer.blobs().read(kept.id, u64::MAX).await.expect("reads").len(), MIB);
+    stop(&[&peer]).await;
+    relay.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn store_refuses_what_is_too_large_relative_or_absent() {
+    let relay = relay().await;
+    let peer = peer(1, relay.info(), direct()).await;
+    let blobs = peer.blobs();
+    let large = blobs.add_bytes(vec![0; BLOB_IN_MEMORY_BYTES_MAX + 1]).await;
+    assert!(matches!(large, Err(BlobError::TooLarge { .. })), "{large:?}");
+    let relative = blobs.add_path("file".as_ref()).await;
+    assert!(matches!(relative, Err(BlobError::NotAbsolute { .. })), "{relative:?}");
+    let missing = blobs.add_path("/nonexistent/file".as_ref()).await;
+    assert!(matches!(missing, Err(BlobError::Store(_))), "{missing:?}");
+    let added = blobs.add_bytes(b"abc".to_vec()).await.expect("adds");
+    let relative = blobs.export(added.id, "file".as_ref()).await;
+    assert!(matches!(relative, Err(BlobError::NotAbsolute { .. })), "{relative:?}");
+    let large = blobs.read(added.id, 2).await;
+    assert!(matches!(large, Err(BlobError::TooLarge { found: 3, max: 2 })), "{large:?}");
+    let absent = blobs.read(BlobId::new([1; 32]), 2).await;
+    assert!(matches!(absent, Err(BlobError::Absent { .. })), "{absent:?}");
+    assert_eq!(blobs.list().await.expect("lists"), [added]);
+    stop(&[&peer]).await;
+    relay.stop().await.expect("stops");
+}
+
+/// Goal: a fetch that is cut goes on where it ended, also after a restart. Method: the first fetch
+/// is dropped when a few megabytes are here; the second counts what it reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fetch_that_was_cut_is_resumed_after_a_restart() {
+    const SIZE: usize = 64 * MIB;
+    let (relay, folder) = (relay().await, Folder::new());
+    let shares: Arc<ShareList> = Arc::default();
+    let provider = peer(1, relay.info(), direct()).await;
+    let data = content(SIZE);
+    let blob = provider.blobs().add_bytes(data.clone()).await.expect("adds").id;
+    shares.share(blob, Readers::Everybody).expect("shares");
+    serve(&provider, Script::silent(), &shares);
+
+    let settings = in_folder(&folder);
+    let reader = client(2, relay.info(), settings.clone(), provider.id()).await;
+    let (progress, mut seen) = watch::channel(FetchProgress::default());
+    let cut = FetchOrder { progress: Some(progress), ..order(blob, &[provider.id()], SIZE) };
+    tokio::select! {
+        done = reader.blobs().fetch(cut) => panic!("was not cut: {done:?}"),
+        some = seen.wait_for(|seen| seen.here_bytes >= bytes(8 * MIB)) => drop(some),
+    }
+    let listed = reader.blobs().list().await.expect("lists");
+    let part = BlobEntry { id: blob, size_bytes: Some(bytes(SIZE)), is_complete: false };
+    assert!(
+        matches!(listed[..], [entry] if entry == part || entry.size_bytes.is_none()),
+        "{listed:?}"
+    );
+    let incomplete = reader.blobs().read(blob, u64::MAX).await;
+    assert!(matches!(incomplete, Err(BlobError::Incomplete { .. })), "{incomplete:?}");
+    stop(&[&reader]).await;
+
+    let reader = client(2, relay.info(), settings, provider.id()).await;
+    let report = reader.blobs().fetch(order(blob, &[provider.id()], SIZE)).await;
+    let report = report.expect("fetches");
+    assert_eq!(report.size_bytes, bytes(SIZE));
+    assert_eq!(report.last_from, Some(provider.id()));
+    assert!(report.read_bytes > 0, "something was missing");
+    assert!(report.read_bytes <= bytes(SIZE - 4 * MIB), "read {} bytes again", report.read_bytes);
+    assert!(reader.blobs().read(blob, u64::MAX).await.expect("reads") == data);
+
+    let again = reader.blobs().fetch(order(blob, &[], SIZE)).await.expect("is here");
+    assert_eq!((again.read_bytes, again.last_from), (0, None));
+    let too_large = reader.blobs().fetch(order(blob, &[], SIZE - 1)).await;
+    assert!(
+        matches!(too_large, Err(FetchError::Blob(BlobError::TooLarge { .. }))),
+        "{too_large:?}"
+    );
+    stop(&[&reader, &provider]).await;
+    relay.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blobs_of_all_sizes_are_fetched_through_a_relay() {
+    let relay = relay().await;
+    let shares: Arc<ShareList> = Arc::default();
+    let provider = peer(1, relay.info(), relay_only()).await;
+    serve(&provider, Script::silent(), &shares);
+    let reader = client(2, relay.info(), relay_only(), provider.id()).await;
+    for size in [0, 1, 1023, 1024, 1025, 16 << 10, (16 << 10) + 1, 100_000, 3 * MIB] {
+        let data = content(size);
+        let blob = provider.blobs().add_bytes(data.clone()).await.expect("adds").id;
+        shares.share(blob, Readers::Everybody).expect("shares");
+        let report = reader.blobs().fetch(order(blob, &[provider.id()], size)).await;
+        let report = report.unwrap_or_else(|error| panic!("{size} bytes: {error}"));
+        assert_eq!((report.size_bytes, report.read_bytes), (bytes(size), bytes(size)));
+        assert!(reader.blobs().read(blob, u64::MAX).await.expect("reads") == data);
+    }
+    stop(&[&reader, &provider]).await;
+    relay.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blob_that_is_too_large_is_refused_and_leaves_nothing() {
+    let relay = relay().await;
+    let shares: Arc<ShareList> = Arc::default();
+    let provider = peer(1, relay.info(), direct()).await;
+    let blob = provider.blobs().add_bytes(content(MIB)).await.expect("adds").id;
+    shares.share(blob, Readers::Everybody).expect("shares");
+    serve(&provider, Script::silent(), &shares);
+    let reader = client(2, relay.info(), direct(), provider.id()).await;
+    let refused = reader.blobs().fetch(order(blob, &[provider.id()], MIB - 1)).await;
+    let failure = only_failure(refused.expect_err("is refused"));
+    assert!(matches!(failure, SourceError::TooLarge { .. }), "{failure:?}");
+    assert_eq!(reader.blobs().list().await.expect("lists"), []);
+    let sources = vec![provider.id(); SOURCES_MAX + 1];
+    let refused = reader.blobs().fetch(order(blob, &sources, MIB)).await;
+    assert!(matches!(refused, Err(FetchError::TooManySources { .. })), "{refused:?}");
+    stop(&[&reader, &provider]).await;
+    relay.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gate_lets_in_whom_the_blob_is_shared_with() {
+    let relay = relay().await;
+    let shares: Arc<ShareList> = Arc::default();
+    let provider = peer(1, relay.info(), direct()).await;
+    let blob = provider.blobs().add_bytes(content(MIB)).await.expect("adds").id;
+    shares.share(blob, Readers::Only([id(2)].into())).expect("shares");
+    serve(&provider, Script::silent(), &shares);
+    let friend = client(2, relay.info(), direct(), provider.id()).await;
+    let stranger = client(3, relay.info(), direct(), provider.id()).await;
+    let wanted = || order(blob, &[provider.id()], MIB);
+
+    let refused = stranger.blobs().fetch(wanted()).await.expect_err("is refused");
+    let failure = only_failure(refused);
+    assert!(matches!(failure, SourceError::Refused(Refusal::Forbidden)), "{failure:?}");
+    assert_eq!(stranger.blobs().list().await.expect("lists"), []);
+    // A stranger does not learn what is here and what is not.
+    let unknown = order(BlobId::of(b"unknown"), &[provider.id()], MIB);
+    let failure = only_failure(stranger.blobs().fetch(unknown).await.expect_err("is refused"));
+    assert!(matches!(failure, SourceError::Refused(Refusal::Forbidden)), "{failure:?}");
+
+    friend.blobs().fetch(wanted()).await.expect("fetches");
+    friend.blobs().remove(blob).await.expect("removes");
+    shares.unshare(blob);
+    stop(&[&stranger, &friend, &provider]).await;
+    relay.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blob_is_fetched_from_the_next_peer_when_one_fails() {
+    let relay = relay().await;
+    let shares: Arc<ShareList> = Arc::default();
+    let blob = BlobId::of(&content(MIB));
+    shares.share(blob, Readers::Everybody).expect("shares");
+    let without = peer(1, relay.info(), direct()).await;
+    let removed = without.blobs().add_bytes(content(MIB)).await.expect("adds");
+    without.blobs().remove(removed.id).await.expect("removes");
+    let with = peer(3, relay.info(), direct()).await;
+    with.blobs().add_bytes(content(MIB)).await.expect("adds");
+    for provider in [&without, &with] {
+        serve(provider, Script::silent(), &shares);
+    }
+    let reader = client(2, relay.info(), direct(), without.id()).await;
+    reader.add_route(with.id(), Route::relayed(relay.info().url.clone())).expect("a route");
+
+    let missing = reader.blobs().fetch(order(blob, &[id(9), without.id()], MIB)).await;
+    let Err(FetchError::Failed { tried, .. }) = missing else { panic!("{missing:?}") };
+    let whys: Vec<_> = tried.iter().map(|tried| &tried.error).collect();
+    assert!(
+        matches!(whys[..], [SourceError::Unreachable(_), SourceError::Refused(Refusal::Absent)]),
+        "{whys:?}"
+    );
+    let from = [id(9), without.id(), with.id()];
+    let report = reader.blobs().fetch(order(blob, &from, MIB)).await.expect("fetches");
+    assert_eq!(report.last_from, Some(with.id()));
+    let nobody = reader.blobs().fetch(order(BlobId::of(b"unknown"), &[], MIB)).await;
+    assert!(nobody.expect_err("nobody").to_string().ends_with("nobody to ask"));
+    stop(&[&reader, &with, &without]).await;
+    relay.stop().await.expect("stops");
+}

@@ -1,0 +1,9 @@
+//! The network on loopback: own relay, real sockets, no outside address.
+
+mod blobs;
+mod calls;
+mod frames;
+mod hostile;
+mod relays;
+mod support;
+mod tickets;

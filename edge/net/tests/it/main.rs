@@ -4,6 +4,7 @@ mod blobs;
 mod calls;
 mod frames;
 mod hostile;
+mod natlab;
 mod relays;
 mod support;
 mod tickets;

@@ -1,0 +1,21 @@
+//! The machine that runs the tests: whatever it is, its processor is found and nothing is invented.
+
+use tg_provider::devices::{Catalogue, DetectSettings, Kind, findings};
+
+#[test]
+fn this_machine_has_a_processor_with_memory() {
+    let settings =
+        DetectSettings { work_folder: Some(std::env::temp_dir()), ..DetectSettings::default() };
+    let mut catalogue = Catalogue::detect(&settings);
+    assert!(catalogue.refresh().is_empty(), "nothing comes or goes between two readings");
+    let processor = catalogue.devices().first().expect("the processor is first");
+    assert_eq!((processor.kind, processor.id.as_str()), (Kind::Cpu, "cpu:0"));
+    assert!(processor.memory.is_some_and(|memory| memory.total_mib > 0));
+    assert!(processor.processors_milli.is_some_and(|milli| milli > 0));
+    assert!(!catalogue.offered().is_empty());
+    let has_gpu = catalogue.devices().iter().any(|facts| facts.kind == Kind::Gpu);
+    assert!(has_gpu || !catalogue.absences().is_empty(), "no GPU, and no reason");
+    for finding in findings(&catalogue) {
+        assert!(!finding.what.is_empty() && !finding.fix.is_empty());
+    }
+}

@@ -1,6 +1,7 @@
 //! The machine that runs the tests: whatever it is, its processor is found and nothing is invented.
 
 use tg_provider::devices::{Catalogue, DetectSettings, Kind, findings};
+use tg_provider::hours::Zone;
 
 #[test]
 fn this_machine_has_a_processor_with_memory() {
@@ -18,4 +19,10 @@ fn this_machine_has_a_processor_with_memory() {
     for finding in findings(&catalogue) {
         assert!(!finding.what.is_empty() && !finding.fix.is_empty());
     }
+}
+
+#[test]
+fn this_machine_knows_its_time_of_the_week() {
+    let zone = Zone::read(std::path::Path::new("/")).expect("a zone, or UTC");
+    assert!(zone.week_minute(1_768_478_400).is_ok());
 }

@@ -25,6 +25,8 @@ pub use host::{Clock, Disk, HostFacts};
 pub use nvidia::{LostDevice, NvidiaFault};
 pub use pci::PciGpu;
 
+pub(crate) use processor::Times;
+
 use crate::root::Root;
 use nvidia::Nvidia;
 use processor::Processor;
@@ -307,6 +309,10 @@ impl Catalogue {
     #[must_use]
     pub fn offered(&self) -> Vec<Device> {
         offered(&self.snapshot.devices)
+    }
+
+    pub(crate) const fn settings(&self) -> &DetectSettings {
+        &self.settings
     }
 }
 

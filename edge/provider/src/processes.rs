@@ -42,6 +42,12 @@ impl Processes {
         let mut line = std::iter::successors(Some(pid), parent).take(ANCESTORS_MAX);
         line.any(|ancestor| own.contains(&ancestor))
     }
+
+    /// Processor time of `own` and all who descend from them, in the kernel's ticks.
+    pub(crate) fn ticks(&self, own: &BTreeSet<u32>) -> u64 {
+        let ours = self.0.iter().filter(|(pid, _)| self.descends(**pid, own));
+        ours.fold(0, |sum, (_, process)| sum.saturating_add(process.ticks))
+    }
 }
 
 /// Reads `pid (name) state parent … utime stime cutime cstime …`. The name may hold anything,
@@ -85,6 +91,7 @@ mod tests {
         let own = BTreeSet::from([10]);
         let ours: Vec<u32> = (0..100).filter(|pid| processes.descends(*pid, &own)).collect();
         assert_eq!(ours, [10, 11, 12]);
+        assert_eq!(processes.ticks(&own), 30);
         assert!(processes.has(21) && !processes.has(99));
         assert!(!processes.descends(12, &BTreeSet::new()));
     }

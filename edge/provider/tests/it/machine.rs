@@ -2,6 +2,7 @@
 
 use tg_provider::devices::{Catalogue, DetectSettings, Kind, findings};
 use tg_provider::hours::Zone;
+use tg_provider::idle::{IdleRules, IdleSampler, IdleWatch, Idleness};
 
 #[test]
 fn this_machine_has_a_processor_with_memory() {
@@ -18,6 +19,17 @@ fn this_machine_has_a_processor_with_memory() {
     assert!(has_gpu || !catalogue.absences().is_empty(), "no GPU, and no reason");
     for finding in findings(&catalogue) {
         assert!(!finding.what.is_empty() && !finding.fix.is_empty());
+    }
+}
+
+#[test]
+fn this_machine_is_not_idle_at_first_sight() {
+    let catalogue = Catalogue::detect(&DetectSettings::default());
+    let mut sampler = IdleSampler::new(&catalogue);
+    let mut watch = IdleWatch::new(IdleRules::default());
+    for _ in 0..2 {
+        let verdict = watch.step(&sampler.sample(&catalogue));
+        assert_ne!(verdict, Idleness::Idle);
     }
 }
 

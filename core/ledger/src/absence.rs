@@ -1,7 +1,7 @@
 //! Presence without heartbeats. Nodes send nothing while all is well; instead a validator reports
-//! the nodes it did *not* see in an epoch, and a node is dropped when a quorum of validators did
-//! not see it in the same epoch. So a single validator, or any minority, can neither drop a node
-//! nor keep a dead one.
+//! the nodes it did *not* see in an epoch, and a node counts as absent when a quorum of validators
+//! did not see it in the same epoch: its runs go elsewhere within a second, and after a while it is
+//! dropped. So a single validator, or any minority, can neither remove a node nor keep a dead one.
 //!
 //! Reports are taken for the present and the last epoch, because validators see an epoch end at
 //! slightly different blocks. Votes for different epochs are never added up.
@@ -10,6 +10,7 @@ use tg_types::genesis::SEATS_MAX;
 use tg_types::ids::{AccountId, NodeId, Noun};
 use tg_types::{Decode, DecodeError, Encode, Event, Reader, Reason, Tick};
 
+use crate::due::{self, DueItem};
 use crate::entry::{Entry, entry};
 use crate::error::{Fail, Stop};
 use crate::planted::planted;
@@ -116,7 +117,7 @@ pub(crate) fn report(
     let count = u32::try_from(votes.len()).expect("a report names at most 256 nodes");
     session.emit(Event::AbsenceReported { reporter: call.sender, epoch, count });
     for vote in &votes {
-        count_vote(session, vote);
+        count_vote(session, vote)?;
     }
     Ok(())
 }
@@ -172,7 +173,8 @@ fn new_votes(
         let owner = entry.owner;
         let mut reports = session.tables.absences.at(reports_slot).copied().unwrap_or_default();
         let seats = reports.votes_mut(vote.epoch);
-        if entry.since > vote.start || seats.contains(vote.seat) {
+        let is_old = entry.since > vote.start || entry.absent.is_some();
+        if is_old || seats.contains(vote.seat) {
             continue;
         }
         seats.insert(vote.seat);
@@ -182,15 +184,23 @@ fn new_votes(
     Ok(votes)
 }
 
-/// Writes a vote down, and drops the node if it was the one that was needed.
-fn count_vote(session: &mut Session<'_>, vote: &NewVote) {
-    if vote.is_quorum {
-        *session.tables.nodes.at_mut(vote.node_slot) = None;
-        *session.tables.absences.at_mut(vote.reports_slot) = None;
-        session.emit(Event::NodeDropped { node: vote.node, owner: vote.owner });
-    } else {
+/// Writes a vote down; with the one that was needed the node is absent.
+fn count_vote(session: &mut Session<'_>, vote: &NewVote) -> Result<(), Stop> {
+    if !vote.is_quorum {
         *session.tables.absences.at_mut(vote.reports_slot) = Some(vote.reports);
+        return Ok(());
     }
+    *session.tables.absences.at_mut(vote.reports_slot) = None;
+    let (now, node) = (session.env.tick, vote.node);
+    if let Some(entry) = session.tables.nodes.at_mut(vote.node_slot) {
+        entry.absent = Some(now);
+    }
+    session.forget_nodes();
+    session.emit(Event::NodeAbsent { node, owner: vote.owner });
+    // The due queue takes its runs away, because a report may name many nodes with many runs.
+    due::add(session, now, DueItem::LoseRuns { node })?;
+    let dropped = now.plus(session.params.jobs.absent_max)?;
+    due::add(session, dropped, DueItem::DropNode { node })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use tg_types::{BlockReceipt, CheckedTx, DurationMs, Height, Reason, Receipt, Tic
 
 use crate::cursor::Cursor;
 use crate::error::{ApplyError, Fail, Stop};
+use crate::job::{draw, place};
 use crate::rules::{BlockEnv, Budget, Rules};
 use crate::session::Session;
 use crate::totals::Count;
@@ -166,9 +167,17 @@ fn open(session: &mut Session<'_>, policy: &mut impl Policy) -> Result<(), Stop>
     beacon::record_parent(session)?;
     beacon::record_certificates(session)?;
     session.log_root = log::append_parent(session)?;
+    load_ahead(session)?;
+    draw::draw_all(session)?;
     due::visit(session)?;
     session.events_opening = std::mem::take(&mut session.events);
     Ok(())
+}
+
+/// Loads what the block will do by itself, all at once.
+fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
+    let loads = [due::load_ahead(session), draw::load_ahead(session), place::load_ahead(session)];
+    session.all_of(loads)
 }
 
 /// Takes all transactions that the policy wants. After an unknown entry was met, the rest is
@@ -195,6 +204,7 @@ fn take_all(
 
 /// The last changes of a block.
 fn finish(session: &mut Session<'_>) -> Result<(), Stop> {
+    place::place_all(session)?;
     fee::share(session)?;
     let (height, tick) = (session.env.height, session.env.tick);
     let used = (session.receipts.len() as u64).saturating_mul(ALLOWANCE_PER_TX);

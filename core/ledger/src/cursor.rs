@@ -21,6 +21,12 @@ entry! {
         pub due_index: u64,
         /// The last height whose certificate is recorded.
         pub beacon: Height,
+        /// The height whose results are drawn next.
+        pub draw_height: Height,
+        /// Results of that height which were drawn already.
+        pub draw_place: u64,
+        /// The place of the queue that is looked at next.
+        pub queue_place: u64,
         /// Thousandths of a transaction that the rate still allows after the last block.
         pub allowance: u64,
     }

@@ -7,13 +7,14 @@
 //! never becomes one huge entry. Nothing is visited before its time, and nothing twice.
 
 use tg_types::codec::encode_list;
-use tg_types::ids::{AccountId, JobId, Noun, StateKey};
+use tg_types::ids::{AccountId, JobId, NodeId, Noun, StateKey};
 use tg_types::{Decode, DecodeError, DurationMs, Encode, Reader, Tick, TimeError, wire};
 
 use crate::entry::{Entry, entry, key_of};
 use crate::error::{ApplyError, Stop};
+use crate::job::draw;
 use crate::session::Session;
-use crate::{job, keys, seen, stake};
+use crate::{job, keys, node, seen, stake};
 
 /// Items in one page: a page stays below 3 KiB, and a busy second needs few pages.
 pub const PAGE_ITEMS_MAX: usize = 64;
@@ -41,6 +42,34 @@ wire! {
             /// Which.
             job: JobId,
         } = 3,
+        /// Somebody may have missed a step of a job.
+        JobStep {
+            /// Which.
+            job: JobId,
+        } = 4,
+        /// An absent node is dropped.
+        DropNode {
+            /// Which.
+            node: NodeId,
+        } = 5,
+        /// What an absent node was to compute goes to others.
+        LoseRuns {
+            /// Which.
+            node: NodeId,
+        } = 6,
+    }
+}
+
+impl DueItem {
+    /// Whether visiting it may look at all nodes.
+    const fn needs_nodes(&self) -> bool {
+        match self {
+            Self::JobStep { .. } | Self::DropNode { .. } => true,
+            Self::ForgetSeen { .. }
+            | Self::ReleaseStake { .. }
+            | Self::CloseJob { .. }
+            | Self::LoseRuns { .. } => false,
+        }
     }
 }
 
@@ -130,7 +159,6 @@ pub(crate) fn add(session: &mut Session<'_>, tick: Tick, item: DueItem) -> Resul
 
 /// Visits what has fallen due, as much as a block may.
 pub(crate) fn visit(session: &mut Session<'_>) -> Result<(), Stop> {
-    load_ahead(session)?;
     let now = session.env.tick.second();
     let mut items_left = u64::from(session.params.due_per_block_max);
     let mut seconds_left = SECONDS_PER_BLOCK_MAX;
@@ -182,6 +210,9 @@ fn visit_item(session: &mut Session<'_>, count: u64) -> Result<(), Stop> {
         DueItem::ForgetSeen { id } => seen::forget(session, &id)?,
         DueItem::ReleaseStake { account } => stake::release(session, &account)?,
         DueItem::CloseJob { job } => job::fall_due(session, &job)?,
+        DueItem::JobStep { job } => job::miss::fall_due(session, &job)?,
+        DueItem::DropNode { node } => node::fall_due(session, &node)?,
+        DueItem::LoseRuns { node } => job::run::lose(session, &node)?,
     }
     let is_page_done = place.index + 1 == PAGE_ITEMS_MAX || session.cursor.due_index == count;
     if is_page_done {
@@ -200,9 +231,28 @@ fn drop_page(session: &mut Session<'_>, page_id: &[u8; 32], place: Place) -> Res
     Ok(())
 }
 
+/// Loads what putting items on these dates needs.
+pub(crate) fn load_dates(session: &mut Session<'_>, dates: &[Tick]) -> Result<(), Stop> {
+    let earliest = session.cursor.due_second;
+    let mut seconds: Vec<u64> = dates.iter().map(|tick| second_of(*tick).max(earliest)).collect();
+    seconds.sort_unstable();
+    seconds.dedup();
+    let heads: Vec<StateKey> = seconds.iter().map(|second| keys::due_head(*second)).collect();
+    session.require(&heads)?;
+    let mut pages = Vec::new();
+    for second in seconds {
+        let head = session.tables.due_heads.get(&keys::due_head_id(second))?;
+        let place = Place::of(head.map_or(0, |head| head.count));
+        if place.index > 0 {
+            pages.push(keys::due_page(PageOf { second, page: place.page }));
+        }
+    }
+    session.require(&pages)
+}
+
 /// Names all unknown entries that a visit will need, stage by stage, so that a view which loads on
 /// demand is asked a few times per block and not once per entry.
-fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
+pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
     let first = session.cursor.due_second;
     let last = session.env.tick.second().min(first.saturating_add(SECONDS_PER_BLOCK_MAX - 1));
     let heads: Vec<StateKey> = (first..=last).map(keys::due_head).collect();
@@ -210,25 +260,42 @@ fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
     let page_ids = pages_ahead(session, first..=last)?;
     let pages: Vec<StateKey> = page_ids.iter().map(|id| key_of::<DuePage>(*id)).collect();
     session.require(&pages)?;
-    let mut subjects = Vec::new();
+    let mut items = Vec::new();
     for id in page_ids {
         if let Some(page) = session.tables.due_pages.get(&id)? {
-            subjects.extend(page.items.0.iter().flat_map(subjects_of));
+            items.extend_from_slice(&page.items.0);
         }
     }
-    session.require(&subjects)?;
-    let owners = owners_ahead(session, &subjects)?;
-    session.require(&owners)
+    let subjects: Vec<StateKey> = items.iter().flat_map(subjects_of).collect();
+    let subjects = session.require(&subjects);
+    let jobs = jobs_of(session, &items).and_then(|jobs| job::load(session, &jobs));
+    if !items.iter().any(DueItem::needs_nodes) {
+        return session.all_of([subjects, jobs]);
+    }
+    let nodes = draw::load_ground(session);
+    // A node that is busy is dropped later.
+    let later = session.env.tick.plus(session.params.jobs.answer_within)?;
+    let dates = load_dates(session, &[later]);
+    session.all_of([subjects, jobs, nodes, dates])
 }
 
-/// The accounts of the owners of jobs, whose escrow may go back.
-fn owners_ahead(session: &mut Session<'_>, subjects: &[StateKey]) -> Result<Vec<StateKey>, Stop> {
-    let mut owners = Vec::new();
-    for subject in subjects.iter().filter(|subject| subject.noun() == Noun::Job) {
-        let job = session.tables.jobs.get(&subject.id())?;
-        owners.extend(job.map(|job| keys::account(&job.owner)));
+/// The jobs that visiting these items may touch.
+fn jobs_of(session: &mut Session<'_>, items: &[DueItem]) -> Result<Vec<JobId>, Stop> {
+    let mut jobs = Vec::new();
+    for item in items {
+        match item {
+            DueItem::CloseJob { job } | DueItem::JobStep { job } => jobs.push(*job),
+            DueItem::LoseRuns { node } => {
+                let entry = session.tables.nodes.get(node.as_bytes()).map(|entry| entry.cloned());
+                let entry = session.attempt(entry)?.flatten();
+                jobs.extend(entry.iter().flat_map(|entry| entry.runs.as_slice()));
+            }
+            DueItem::ForgetSeen { .. }
+            | DueItem::ReleaseStake { .. }
+            | DueItem::DropNode { .. } => {}
+        }
     }
-    Ok(owners)
+    Ok(jobs)
 }
 
 /// The ids of the pages that the block's allowance of items reaches.
@@ -262,6 +329,9 @@ fn subjects_of(item: &DueItem) -> Vec<StateKey> {
         DueItem::ForgetSeen { id } => vec![keys::seen_by_id(*id)],
         DueItem::ReleaseStake { account } => vec![keys::stake(account), keys::account(account)],
         DueItem::CloseJob { job } => vec![keys::job(job)],
+        DueItem::JobStep { job } => vec![keys::job(job), keys::dispute(job)],
+        DueItem::DropNode { node } => vec![keys::node(node), keys::absence(node)],
+        DueItem::LoseRuns { node } => vec![keys::node(node)],
     }
 }
 

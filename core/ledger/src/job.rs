@@ -1,80 +1,137 @@
-//! Jobs: what was asked for, and the escrow that will pay for it. The escrow is locked when the
-//! job is submitted and goes back in full when the owner cancels or the job's time runs out.
-//! A closed job stays readable until its date, or for the retention time after it expired; then
-//! the due queue forgets it, so that the state holds no history.
+//! Jobs: what was asked for, who does it, who checks it, and the escrow that pays for it.
+//!
+//! A job waits in the queue until a node is found ([`place`]); the node runs it, commits to its
+//! result and shows it ([`run`]); what the tier asks for follows ([`draw`], [`check`],
+//! [`dispute`]); the end is a settlement ([`settle`]). Every step has a date by which it must
+//! happen ([`miss`]). The whole path with all times and losses is in `docs/protocol.md`.
+//!
+//! A closed job stays readable for the retention time; then the due queue forgets it, so that the
+//! state holds no history.
 
-use tg_types::ids::{AccountId, JobId, Noun};
-use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick};
+pub(crate) mod charges;
+pub(crate) mod check;
+pub(crate) mod dispute;
+pub(crate) mod draw;
+pub(crate) mod miss;
+pub(crate) mod place;
+mod record;
+pub(crate) mod run;
+pub(crate) mod settle;
 
-use crate::account;
+pub use record::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
+
+use tg_types::genesis::NetworkKind;
+use tg_types::ids::JobId;
+use tg_types::job::{REPLICAS_MAX, REPLICAS_MIN};
+use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick, Tier, Work};
+
 use crate::due::{self, DueItem};
-use crate::entry::{Entry, Held, entry};
-use crate::error::{Fail, Stop};
+use crate::error::{ApplyError, Fail, Stop};
+use crate::list::{self, ListOf};
 use crate::planted::planted;
 use crate::session::{Call, Session};
 use crate::totals::{Flow, Part};
+use crate::{account, keys, node, program};
 
-entry! {
-    /// A job.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct JobEntry {
-        /// Who asked and pays.
-        pub owner: AccountId,
-        /// What was asked for.
-        pub spec: JobSpec,
-        /// What is locked for it now.
-        pub escrow: Amount,
-        /// When it was submitted.
-        pub submitted: Tick,
-        /// When it expires.
-        pub expires: Tick,
-        /// How far it has come.
-        pub status: JobStatus,
-    }
-}
+/// Owners of nodes that a result of tier sync needs besides the provider's on an open network: with
+/// fewer, a handful of accounts would vouch for each other.
+pub const SYNC_OWNERS_MIN: u8 = 4;
 
-impl Entry for JobEntry {
-    const NOUN: Noun = Noun::Job;
-
-    fn held(&self) -> Held {
-        Held { escrow: self.escrow.units().into(), ..Held::default() }
-    }
-}
-
-/// Takes a job in and locks its escrow.
+/// Takes jobs in and locks their escrow: all of them or none.
 pub(crate) fn submit(
     session: &mut Session<'_>,
     call: &Call,
-    spec: &JobSpec,
-    escrow: Amount,
+    specs: &[JobSpec],
+    escrow_max: Amount,
 ) -> Result<(), Fail> {
-    if escrow.is_zero() {
-        return Err(Reason::EscrowZero.into());
+    let mut escrow = Amount::ZERO;
+    let mut dates = Vec::new();
+    for spec in specs {
+        check_spec(session, spec)?;
+        dates.push(session.env.tick.plus(spec.expires_after)?);
+        let charges = charges::charges(&session.params, spec).ok_or(Reason::EscrowTooLow)?;
+        escrow = escrow.plus(charges.escrow).map_err(|_| Reason::EscrowTooLow)?;
     }
+    if escrow > escrow_max {
+        return Err(Reason::EscrowTooLow.into());
+    }
+    if specs.iter().any(|spec| spec.tier == Tier::Sync) {
+        check_owners(session)?;
+    }
+    let left = account::balance_less(session, call.slot, escrow)?;
+    let mut ids = Vec::new();
+    for place in 0..specs.len() {
+        let place = u8::try_from(place).expect("a transaction submits at most 32 jobs");
+        let job = JobId::of(call.tx, place);
+        if session.tables.jobs.get(job.as_bytes())?.is_some() {
+            return Err(Reason::JobExists.into());
+        }
+        ids.push(job);
+    }
+    let loads = [due::load_dates(session, &dates), list::load_end(session, ListOf::Queue)];
+    session.all_of(loads)?;
+
+    account::set_balance(session, call.slot, left);
+    session.totals.shift(Flow { from: Part::Balances, to: Part::Escrow, amount: escrow })?;
+    for (job, spec) in ids.into_iter().zip(specs) {
+        begin(session, call, job, spec)?;
+    }
+    Ok(())
+}
+
+/// Writes a job down and queues it.
+fn begin(session: &mut Session<'_>, call: &Call, job: JobId, spec: &JobSpec) -> Result<(), Stop> {
+    let charges = charges::charges(&session.params, spec);
+    let escrow = charges.map_or(Amount::ZERO, |charges| charges.escrow);
+    let submitted = session.env.tick;
+    let expires = submitted.plus(spec.expires_after)?;
+    let owner = call.sender;
+    let mut entry = JobEntry::new(owner, spec.clone(), escrow, [submitted, expires]);
+    place::enqueue(session, &job, &mut entry)?;
+    session.tables.jobs.put(job.as_bytes(), Some(entry))?;
+    session.emit(Event::JobQueued { job, owner, escrow });
+    due::add(session, expires, DueItem::CloseJob { job })
+}
+
+/// What no job may ask for.
+fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<(), Fail> {
     if spec.expires_after > session.params.job_expires_max {
         return Err(Reason::JobExpiryTooLong.into());
     }
-    let left = account::balance_less(session, call.slot, escrow)?;
-    let job = JobId::of(call.tx);
-    let slot = session.tables.jobs.find(job.as_bytes())?;
-    if session.tables.jobs.at(slot).is_some() {
-        return Err(Reason::JobExists.into());
+    if spec.run_max > session.params.jobs.run_max {
+        return Err(Reason::RunTooLong.into());
     }
-    let submitted = session.env.tick;
-    let expires = submitted.plus(spec.expires_after)?;
+    if spec.pay < session.params.jobs.pay_min {
+        return Err(Reason::PayTooLow.into());
+    }
+    if let Work::Tensor { program, .. } = &spec.work
+        && program::facts(session, program)?.is_none()
+    {
+        return Err(Reason::ProgramUnknown.into());
+    }
+    match (spec.tier, &spec.work) {
+        (Tier::Trusted, _) | (Tier::Audit | Tier::Sync, Work::Tensor { .. }) => Ok(()),
+        (Tier::Redundant { replicas }, _) => {
+            let is_right = (REPLICAS_MIN..=REPLICAS_MAX).contains(&replicas);
+            if is_right { Ok(()) } else { Err(Reason::ReplicasWrong.into()) }
+        }
+        (Tier::Audit | Tier::Sync, Work::Opaque { .. }) => Err(Reason::TierNeedsProgram.into()),
+    }
+}
 
-    account::set_balance(session, call.slot, left);
-    let (owner, status) = (call.sender, JobStatus::Queued);
-    let entry = JobEntry { owner, spec: spec.clone(), escrow, submitted, expires, status };
-    *session.tables.jobs.at_mut(slot) = Some(entry);
-    session.totals.shift(Flow { from: Part::Balances, to: Part::Escrow, amount: escrow })?;
-    session.emit(Event::JobQueued { job, owner, escrow });
-    due::add(session, expires, DueItem::CloseJob { job })?;
-    Ok(())
+/// Whether enough owners could check a result besides its provider. A local network may do with
+/// fewer, and says so.
+fn check_owners(session: &mut Session<'_>) -> Result<(), Fail> {
+    if session.rules.genesis.spec().kind == NetworkKind::Local {
+        return Ok(());
+    }
+    let is_enough = node::owners(session)?.len() > usize::from(SYNC_OWNERS_MIN);
+    if is_enough { Ok(()) } else { Err(Reason::CheckersTooFew.into()) }
 }
 
 /// Takes a waiting job back.
 pub(crate) fn cancel(session: &mut Session<'_>, call: &Call, job: &JobId) -> Result<(), Fail> {
+    load(session, &[*job])?;
     let entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     if entry.owner != call.sender && !planted!(session.rules, SkipOwner) {
         return Err(Reason::JobNotOwned.into());
@@ -84,47 +141,71 @@ pub(crate) fn cancel(session: &mut Session<'_>, call: &Call, job: &JobId) -> Res
     }
 
     let (owner, refund) = (entry.owner, entry.escrow);
-    close(session, job, entry, JobStatus::Cancelled)?;
+    settle::close(session, job, entry, JobStatus::Cancelled)?;
     session.emit(Event::JobCancelled { job: *job, owner, refund });
     Ok(())
 }
 
-/// A job's date has come: a waiting job expires, a closed one is forgotten.
+/// A job's date has come: one without a result expires, a closed one is forgotten. One whose result
+/// is being checked goes on; all its steps have dates of their own.
 pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Stop> {
     let Some(entry) = session.tables.jobs.get(job.as_bytes())?.cloned() else {
         return Ok(());
     };
-    match entry.status {
-        JobStatus::Queued => expire(session, job, entry),
-        JobStatus::Cancelled | JobStatus::Expired => session.tables.jobs.put(job.as_bytes(), None),
+    if entry.status.is_final() {
+        // The date of its expiry may come before the time to forget it.
+        let retention = session.params.seen_retention;
+        let forgotten = entry.closed.map_or(Ok(Tick::ZERO), |closed| closed.plus(retention))?;
+        let is_over = forgotten <= session.env.tick;
+        return if is_over { session.tables.jobs.put(job.as_bytes(), None) } else { Ok(()) };
     }
-}
-
-/// Closes a job whose time has run out, and keeps it readable for a while.
-fn expire(session: &mut Session<'_>, job: &JobId, entry: JobEntry) -> Result<(), Stop> {
+    if entry.status == JobStatus::Checking || entry.status == JobStatus::Disputed {
+        let later = session.env.tick.plus(session.params.jobs.answer_within)?;
+        return due::add(session, later, DueItem::CloseJob { job: *job });
+    }
     let (owner, refund) = (entry.owner, entry.escrow);
-    let forgotten = session.env.tick.plus(session.params.seen_retention)?;
-
-    close(session, job, entry, JobStatus::Expired)?;
+    settle::close(session, job, entry, JobStatus::Expired)?;
     session.emit(Event::JobExpired { job: *job, owner, refund });
-    due::add(session, forgotten, DueItem::CloseJob { job: *job })
+    Ok(())
 }
 
-/// Gives the escrow back and sets the status.
-fn close(
-    session: &mut Session<'_>,
-    job: &JobId,
-    entry: JobEntry,
-    status: JobStatus,
-) -> Result<(), Stop> {
-    let refund = entry.escrow;
-    let owner = session.tables.accounts.find(entry.owner.as_bytes())?;
+/// A job that must exist, because something of the ledger's own refers to it.
+pub(crate) fn known(session: &mut Session<'_>, job: &JobId) -> Result<JobEntry, Stop> {
+    let entry = session.tables.jobs.get(job.as_bytes())?.cloned();
+    Ok(entry.ok_or(ApplyError::Incomplete(keys::job(job)))?)
+}
 
-    if !planted!(session.rules, LoseRefund) {
-        account::credit(session, owner, refund)?;
+/// Loads everything that steps of these jobs may touch, so that a view which loads on demand is
+/// asked a few times and not once per entry.
+pub(crate) fn load(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop> {
+    if jobs.is_empty() {
+        return Ok(());
     }
-    let escrow = if planted!(session.rules, KeepEscrow) { refund } else { Amount::ZERO };
-    session.tables.jobs.put(job.as_bytes(), Some(JobEntry { escrow, status, ..entry }))?;
-    session.totals.shift(Flow { from: Part::Escrow, to: Part::Balances, amount: refund })?;
-    Ok(())
+    let wanted: Vec<_> = jobs.iter().flat_map(|job| [keys::job(job), keys::dispute(job)]).collect();
+    session.require(&wanted)?;
+    let (mut around, mut dates) = (Vec::new(), Vec::new());
+    for job in jobs {
+        if let Some(dispute) = session.tables.disputes.get(job.as_bytes())? {
+            around.push(keys::account(&dispute.challenger));
+        }
+        if let Some(entry) = session.tables.jobs.get(job.as_bytes())?.cloned() {
+            place::keys_around(&entry, &mut around);
+            dates.extend(dates_ahead(session, &entry.spec)?);
+        }
+    }
+    let around = session.require(&around);
+    let dates = due::load_dates(session, &dates);
+    let queue = list::load_end(session, ListOf::Queue);
+    session.all_of([around, dates, queue])
+}
+
+/// All dates that a step of a job which happens now may set.
+fn dates_ahead(session: &Session<'_>, spec: &JobSpec) -> Result<[Tick; 4], Stop> {
+    let (now, jobs) = (session.env.tick, &session.params.jobs);
+    Ok([
+        now.plus(jobs.answer_within)?,
+        now.plus(session.params.seen_retention)?,
+        now.plus(spec.run_max)?.plus(jobs.run_grace)?,
+        now.plus(spec.run_max)?.plus(jobs.check_grace)?,
+    ])
 }

@@ -2,16 +2,20 @@
 //! place, because two nouns that shared a key would overwrite each other.
 
 use tg_types::hash::{Tag, tagged};
-use tg_types::ids::{AccountId, JobId, NodeId, Noun, StateKey};
+use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
 use tg_types::{Height, IdempotencyId, PublicKey};
 
 use crate::beacon::RING_HEIGHTS;
 use crate::due::PageOf;
+use crate::list::ListOf;
 
 /// The id of an entry of which there is only one.
 pub(crate) const ONLY: [u8; 32] = [0; 32];
 
 const SEEN: Tag = Tag::new("tensorgrid/seen");
+const PIECE: Tag = Tag::new("tensorgrid/piece");
+const DRAFT: Tag = Tag::new("tensorgrid/draft");
+const DRAFT_PIECE: Tag = Tag::new("tensorgrid/draft-piece");
 
 /// The running totals.
 pub fn totals() -> StateKey {
@@ -88,6 +92,60 @@ pub fn due_page(page: PageOf) -> StateKey {
     StateKey::new(Noun::Due, due_page_id(page))
 }
 
+/// The bounds of a list.
+pub fn list_head(list: ListOf) -> StateKey {
+    StateKey::new(Noun::List, list_head_id(list))
+}
+
+/// One page of a list.
+pub fn list_page(list: ListOf, page: u64) -> StateKey {
+    StateKey::new(Noun::List, list_page_id(list, page))
+}
+
+/// A tensor program on record.
+pub fn program(program: &Hash32) -> StateKey {
+    StateKey::new(Noun::Program, *program.as_bytes())
+}
+
+/// A piece of a tensor program.
+pub fn program_piece(program: &Hash32, piece: u8) -> StateKey {
+    StateKey::new(Noun::Piece, program_piece_id(program, piece))
+}
+
+/// A program of which an account has put some pieces on record. Every account has drafts of its
+/// own, so that nobody can spoil another's.
+pub fn draft(account: &AccountId, program: &Hash32) -> StateKey {
+    StateKey::new(Noun::Draft, draft_id(account, program))
+}
+
+/// The dispute about a job.
+pub fn dispute(job: &JobId) -> StateKey {
+    StateKey::new(Noun::Dispute, *job.as_bytes())
+}
+
+pub(crate) fn program_piece_id(program: &Hash32, piece: u8) -> [u8; 32] {
+    *tagged(PIECE, &[program.as_bytes(), &[piece]]).as_bytes()
+}
+
+pub(crate) fn draft_id(account: &AccountId, program: &Hash32) -> [u8; 32] {
+    *tagged(DRAFT, &[account.as_bytes(), program.as_bytes()]).as_bytes()
+}
+
+pub(crate) fn draft_piece_id(draft: &[u8; 32], piece: u8) -> [u8; 32] {
+    *tagged(DRAFT_PIECE, &[draft, &[piece]]).as_bytes()
+}
+
+pub(crate) fn list_head_id(list: ListOf) -> [u8; 32] {
+    let [kind, number] = list.numbers();
+    numbers_id([0, kind, number])
+}
+
+/// Pages stand behind the head.
+pub(crate) fn list_page_id(list: ListOf, page: u64) -> [u8; 32] {
+    let [kind, number] = list.numbers();
+    numbers_id([page.saturating_add(1), kind, number])
+}
+
 pub(crate) fn seen_by_id(id: [u8; 32]) -> StateKey {
     StateKey::new(Noun::Seen, id)
 }
@@ -110,9 +168,10 @@ pub(crate) fn due_page_id(page: PageOf) -> [u8; 32] {
     numbers_id([page.second, page.page.saturating_add(1)])
 }
 
-/// Two numbers as an id. The byte that varies most comes first, because the state's index tells
+/// Some numbers as an id. The byte that varies most comes first, because the state's index tells
 /// keys apart by their first bytes.
-fn numbers_id(numbers: [u64; 2]) -> [u8; 32] {
+fn numbers_id<const COUNT: usize>(numbers: [u64; COUNT]) -> [u8; 32] {
+    const { assert!(COUNT <= 4, "an id has room for four numbers") };
     let mut id = [0; 32];
     let (words, _) = id.as_chunks_mut::<8>();
     for (word, number) in words.iter_mut().zip(numbers) {

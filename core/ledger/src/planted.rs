@@ -32,12 +32,24 @@ pub enum PlantedBug {
     DropOnOneReport,
     /// The proposer's owner gets all of the fees, and nothing is burned.
     KeepAllFees,
+    /// What is shown is not held against what was committed to.
+    SkipSeal,
+    /// The owner of a run may be drawn to check it.
+    SelfCheck,
+    /// A provider is paid twice when its job is settled.
+    PayTwiceOnSettle,
+    /// A bond is never released.
+    ForgetBond,
+    /// Evidence that upholds a result refutes it.
+    SlashHonest,
+    /// The provider may answer in a dispute when it is not its turn.
+    SkipTurn,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl PlantedBug {
     /// Every bug, for runs that try them all.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 19] = [
         Self::SkipNonce,
         Self::PayTwice,
         Self::MintOnTransfer,
@@ -51,6 +63,12 @@ impl PlantedBug {
         Self::TrustCertificates,
         Self::DropOnOneReport,
         Self::KeepAllFees,
+        Self::SkipSeal,
+        Self::SelfCheck,
+        Self::PayTwiceOnSettle,
+        Self::ForgetBond,
+        Self::SlashHonest,
+        Self::SkipTurn,
     ];
 }
 

@@ -4,8 +4,12 @@
 //! [`crate::ApplyError::Missing`]. So this list may be too short, but never decides anything.
 
 use tg_types::ids::{JobId, StateKey};
-use tg_types::{Action, CheckedTx, Genesis, Height, Params, Tick, TxBody};
+use tg_types::{Action, CheckedTx, Genesis, Height, Params, Tick, TxBody, Work};
 
+use crate::entry::key_of;
+use crate::job::draw::BEACON_DELAY;
+use crate::list::ListOf;
+use crate::program::PieceEntry;
 use crate::rules::BlockEnv;
 use crate::{due, keys};
 
@@ -38,7 +42,10 @@ fn add_block(genesis: &Genesis, env: &BlockEnv, out: &mut Vec<StateKey>) {
     out.extend(env.height.minus(1).map(keys::header));
     for (height, _) in &env.certificates {
         out.extend([keys::header(*height), keys::beacon(*height)]);
+        let drawn = height.minus(BEACON_DELAY);
+        out.extend(drawn.map(|height| keys::list_head(ListOf::Commits(height))));
     }
+    out.extend([ListOf::Queue, ListOf::Nodes].map(keys::list_head));
     // The due queue has usually come as far as the parent's second.
     let first = env.parent_tick.second().saturating_add(1);
     let last = env.tick.second().min(first.saturating_add(due::SECONDS_PER_BLOCK_MAX));
@@ -81,13 +88,44 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
                 out.extend([keys::node(node), keys::absence(node)]);
             }
         }
-        Action::SubmitJob { spec, .. } => {
-            out.push(keys::job(&JobId::of(tx.id())));
-            add_due(env.tick.plus(spec.expires_after).ok(), out);
+        Action::SubmitJobs { specs, .. } => {
+            for (place, spec) in (0_u8..).zip(specs.as_slice()) {
+                out.push(keys::job(&JobId::of(tx.id(), place)));
+                add_due(env.tick.plus(spec.expires_after).ok(), out);
+                if let Work::Tensor { program, .. } = &spec.work {
+                    out.push(keys::program(program));
+                }
+            }
         }
-        Action::CancelJob { job } => out.push(keys::job(job)),
+        Action::PutProgram { program, piece, .. } => {
+            let draft = keys::draft_id(&body.sender, program);
+            out.extend([keys::program(program), keys::draft(&body.sender, program)]);
+            out.push(key_of::<PieceEntry>(keys::draft_piece_id(&draft, *piece)));
+        }
+        Action::CommitResults { seals } | Action::CommitChecks { seals } => {
+            out.push(keys::list_head(ListOf::Commits(env.height)));
+            out.push(keys::list_page(ListOf::Commits(env.height), 0));
+            seals.as_slice().iter().for_each(|item| add_job(&item.job, out));
+        }
+        Action::RevealResults { results } => {
+            results.as_slice().iter().for_each(|item| add_job(&item.job, out));
+        }
+        Action::RevealChecks { answers } => {
+            answers.as_slice().iter().for_each(|item| add_job(&item.job, out));
+        }
+        Action::GiveUp { job, .. }
+        | Action::Object { job }
+        | Action::AnswerDispute { job, .. }
+        | Action::PickClaim { job, .. }
+        | Action::JudgeDispute { job, .. }
+        | Action::CancelJob { job } => add_job(job, out),
         Action::SubmitEvidence { .. } => {}
     }
+}
+
+/// What every step of a job looks at.
+fn add_job(job: &JobId, out: &mut Vec<StateKey>) {
+    out.extend([keys::job(job), keys::dispute(job)]);
 }
 
 /// The bucket of a date, if the date can be written.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tg_types::ids::{AccountId, HeaderDigest};
-use tg_types::{CertificateCheck, Domain, EquivocationCheck, Genesis, Height, Tick};
+use tg_types::{CertificateCheck, Domain, EquivocationCheck, Genesis, Height, StepJudge, Tick};
 
 #[cfg(feature = "planted-bugs")]
 use crate::planted::PlantedBug;
@@ -20,6 +20,8 @@ pub struct Rules {
     pub equivocation: Arc<dyn EquivocationCheck>,
     /// Judges certificates of finalised headers.
     pub certificates: Arc<dyn CertificateCheck>,
+    /// Judges tensor programs and disputes about them.
+    pub judge: Arc<dyn StepJudge>,
     /// A mistake to make on purpose.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<PlantedBug>,

@@ -7,8 +7,9 @@
 //! `tables!`, and an arm in [`Session::perform`].
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use tg_types::ids::{AccountId, Hash32, StateKey, TxId};
+use tg_types::ids::{AccountId, Hash32, NodeId, StateKey, TxId};
 use tg_types::merkle::Peaks;
 use tg_types::{Action, Amount, CheckedTx, Encode, Event, Params, Receipt, Status, TxBody};
 
@@ -19,10 +20,13 @@ use crate::beacon::{BeaconEntry, HeaderEntry};
 use crate::cursor::Cursor;
 use crate::due::{DueHead, DuePage};
 use crate::error::{ApplyError, Fail, Stop};
-use crate::job::{self, JobEntry};
+use crate::job::dispute::{self, DisputeEntry};
+use crate::job::{self, JobEntry, check, run};
+use crate::list::{ListHead, ListPage};
 use crate::log::LogEntry;
-use crate::node::{self, NodeEntry};
+use crate::node::{self, NodeEntry, OwnerSeat};
 use crate::params::ParamsEntry;
+use crate::program::{self, DraftEntry, Piece, PieceEntry, ProgramEntry};
 use crate::reads::reads;
 use crate::rules::{BlockEnv, Rules};
 use crate::seen::{self, SeenEntry};
@@ -71,6 +75,12 @@ tables! {
     validators: ValidatorEntry,
     cursors: Cursor,
     absences: AbsenceEntry,
+    list_heads: ListHead,
+    list_pages: ListPage,
+    programs: ProgramEntry,
+    drafts: DraftEntry,
+    pieces: PieceEntry,
+    disputes: DisputeEntry,
 }
 
 /// Who acts, and by which transaction.
@@ -103,6 +113,12 @@ pub(crate) struct Session<'a> {
     pub(crate) fees: Amount,
     /// Pieces of evidence judged so far.
     pub(crate) evidence_count: u32,
+    /// All nodes, once they were needed; see [`node::all`].
+    pub(crate) nodes: Option<Arc<[NodeId]>>,
+    /// Their owners, once they were needed; see [`node::owners`].
+    pub(crate) owners: Option<Arc<[OwnerSeat]>>,
+    /// Whether all nodes were needed before.
+    pub(crate) are_nodes_loaded: bool,
     /// What happened since the last receipt.
     pub(crate) events: Vec<Event>,
     /// What the block did before its transactions.
@@ -129,6 +145,9 @@ impl<'a> Session<'a> {
             tables: Tables::new(view),
             fees: Amount::ZERO,
             evidence_count: 0,
+            nodes: None,
+            owners: None,
+            are_nodes_loaded: false,
             events: Vec::new(),
             events_opening: Vec::new(),
             log_root: Hash32::new([0; 32]),
@@ -160,6 +179,37 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Looks the nodes up again when they are needed next: they have changed.
+    pub(crate) fn forget_nodes(&mut self) {
+        self.nodes = None;
+        self.owners = None;
+    }
+
+    /// Notes what an attempt to load lacks, so that others can be tried before all of it is asked
+    /// for; `None` if it lacks something.
+    pub(crate) fn attempt<T>(&mut self, loaded: Result<T, Stop>) -> Result<Option<T>, Stop> {
+        match loaded {
+            Ok(value) => Ok(Some(value)),
+            Err(Stop::Unknown(key)) => {
+                self.note_missing(key);
+                Ok(None)
+            }
+            Err(Stop::Fatal(error)) => Err(error.into()),
+        }
+    }
+
+    /// Stops if any of these attempts to load lacks something.
+    pub(crate) fn all_of<const COUNT: usize>(
+        &mut self,
+        attempts: [Result<(), Stop>; COUNT],
+    ) -> Result<(), Stop> {
+        let mut is_complete = true;
+        for loaded in attempts {
+            is_complete &= self.attempt(loaded)?.is_some();
+        }
+        if is_complete { Ok(()) } else { self.check_complete() }
+    }
+
     /// Takes one transaction in: admission, fee and nonce, action, receipt.
     pub(crate) fn take(&mut self, tx: &CheckedTx) -> Result<(), Fail> {
         let body = tx.body();
@@ -182,7 +232,7 @@ impl<'a> Session<'a> {
     }
 
     /// Carries an action out. A refusal leaves everything as it was, except that forged evidence
-    /// costs its sender the penalty.
+    /// costs its sender the penalty, and a program that is none costs its sender the draft.
     fn perform(&mut self, call: &Call, body: &TxBody) -> Result<(), Fail> {
         match &body.action {
             Action::Transfer { to, amount, memo: _ } => {
@@ -190,16 +240,36 @@ impl<'a> Session<'a> {
             }
             Action::Stake { amount } => stake::stake(self, call, *amount)?,
             Action::Unstake { amount } => stake::unstake(self, call, *amount)?,
-            Action::RegisterNode { node, descriptor } => {
-                node::register(self, call, node, descriptor)?;
+            Action::RegisterNode { node, descriptor, consent } => {
+                node::register(self, call, node, descriptor, consent)?;
             }
             Action::ChangeNode { node, descriptor } => node::change(self, call, node, descriptor)?,
             Action::LeaveNode { node } => node::leave(self, call, node)?,
             Action::ReportAbsent { epoch, nodes } => {
                 absence::report(self, call, *epoch, nodes.as_slice())?;
             }
-            Action::SubmitJob { spec, escrow } => job::submit(self, call, spec, *escrow)?,
+            Action::SubmitJobs { specs, escrow_max } => {
+                job::submit(self, call, specs.as_slice(), *escrow_max)?;
+            }
             Action::CancelJob { job } => job::cancel(self, call, job)?,
+            Action::PutProgram { program, piece, pieces, bytes } => {
+                program::put(
+                    self,
+                    call,
+                    &Piece { program, piece: *piece, pieces: *pieces, bytes },
+                )?;
+            }
+            Action::CommitResults { seals } => run::commit(self, call, seals.as_slice())?,
+            Action::RevealResults { results } => run::reveal(self, call, results.as_slice())?,
+            Action::GiveUp { job, failure: _ } => run::give_up(self, call, job)?,
+            Action::CommitChecks { seals } => check::commit(self, call, seals.as_slice())?,
+            Action::RevealChecks { answers } => check::reveal(self, call, answers.as_slice())?,
+            Action::Object { job } => dispute::open(self, call, job)?,
+            Action::AnswerDispute { job, answer } => dispute::answer(self, call, job, answer)?,
+            Action::PickClaim { job, child } => dispute::pick(self, call, job, *child)?,
+            Action::JudgeDispute { job, evidence } => {
+                dispute::judge(self, call, job, evidence.as_slice())?;
+            }
             Action::SubmitEvidence { evidence } => {
                 slash::report(self, call, evidence.as_slice())?;
             }

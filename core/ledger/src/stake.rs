@@ -26,6 +26,8 @@ entry! {
         pub active: Amount,
         /// Called back, but not released yet.
         pub unbonding: Unbondings,
+        /// What of the active stake stands for work that is not settled yet.
+        pub exposed: Amount,
     }
 }
 
@@ -84,7 +86,24 @@ impl StakeEntry {
     /// A stake with nothing in it is not stored.
     pub(crate) fn unless_empty(self) -> Option<Self> {
         let is_empty = self.active.is_zero() && self.unbonding.0.is_empty();
-        (!is_empty).then_some(self)
+        (!is_empty || !self.exposed.is_zero()).then_some(self)
+    }
+
+    /// What of the active stake stands for nothing yet.
+    pub fn free(&self) -> Amount {
+        self.active.minus(self.exposed).unwrap_or(Amount::ZERO)
+    }
+
+    /// The stake with so much more at risk.
+    pub(crate) fn expose(&mut self, bond: Amount) -> Result<(), ApplyError> {
+        self.exposed = self.exposed.plus(bond)?;
+        Ok(())
+    }
+
+    /// The stake with so much less at risk.
+    pub(crate) fn release(&mut self, bond: Amount) -> Result<(), ApplyError> {
+        self.exposed = self.exposed.minus(bond)?;
+        Ok(())
     }
 
     /// The stake without `loss`, and how much of the loss was active. What is active goes first,
@@ -131,6 +150,9 @@ pub(crate) fn unstake(session: &mut Session<'_>, call: &Call, amount: Amount) ->
     let slot = session.tables.stakes.find(call.sender.as_bytes())?;
     let mut stake = session.tables.stakes.at(slot).cloned().unwrap_or_default();
     let active = stake.active.minus(amount).map_err(|_| Reason::StakeMissing)?;
+    if active < stake.exposed {
+        return Err(Reason::StakeExposed.into());
+    }
     if active < session.params.stake_min {
         // Seats are fixed by the genesis: one without stake would vote with nothing to lose.
         if session.rules.genesis.validators().iter().any(|seat| seat.owner == call.sender) {
@@ -189,7 +211,8 @@ mod tests {
         let units = |units| Amount::new(units).expect("below the cap");
         let due = Tick::ZERO;
         let unbonding = unbonding.iter().map(|n| Unbonding { amount: units(*n), due }).collect();
-        StakeEntry { active: units(active), unbonding: Unbondings(unbonding) }
+        let exposed = Amount::ZERO;
+        StakeEntry { active: units(active), unbonding: Unbondings(unbonding), exposed }
     }
 
     #[test]

@@ -101,6 +101,28 @@ impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
     }
 }
 
+impl<T, const MAX: usize> Default for List<T, 0, MAX> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T, const MAX: usize> List<T, 0, MAX> {
+    /// Puts an item behind the last, if there is room.
+    pub fn push(&mut self, item: T) -> Result<(), BoundError> {
+        if self.0.len() >= MAX {
+            return Err(BoundError::Length { found: self.0.len() + 1, min: 0, max: MAX });
+        }
+        self.0.push(item);
+        Ok(())
+    }
+
+    /// Keeps the items that pass.
+    pub fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+        self.0.retain(keep);
+    }
+}
+
 impl<T: Encode, const MIN: usize, const MAX: usize> Encode for List<T, MIN, MAX> {
     fn encode(&self, out: &mut Vec<u8>) {
         encode_list(&self.0, out);

@@ -4,6 +4,7 @@
 //! see them as lower-case hex; `Debug` shows the first bytes only, because logs are read by people.
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, encode_byte_string};
+use crate::hash::{Tag, tagged};
 use crate::hex;
 use crate::key::{KeyError, PublicKey};
 use std::fmt;
@@ -97,9 +98,21 @@ id! {
 }
 
 impl JobId {
-    /// The job that a transaction submits. A transaction submits one job, so the job takes its id.
-    pub const fn of(tx: TxId) -> Self {
-        Self(tx.0)
+    const LATER: Tag = Tag::new("tensorgrid/job");
+
+    /// The job that a transaction submits at this place. The first takes the transaction's id.
+    pub fn of(tx: TxId, place: u8) -> Self {
+        if place == 0 {
+            return Self(tx.0);
+        }
+        Self(*tagged(Self::LATER, &[&tx.0, &[place]]).as_bytes())
+    }
+}
+
+impl NodeId {
+    /// The account that signs for the node: a node's id is its public key.
+    pub fn account(&self) -> Result<AccountId, KeyError> {
+        AccountId::new(self.0)
     }
 }
 
@@ -267,6 +280,16 @@ crate::wire! {
         Cursor = 12,
         /// Reports of absent nodes in one epoch.
         Absence = 13,
+        /// A list of ids: nodes, waiting jobs, results that wait for a beacon.
+        List = 14,
+        /// A tensor program on record.
+        Program = 15,
+        /// A dispute about a result.
+        Dispute = 16,
+        /// A piece of a tensor program.
+        Piece = 17,
+        /// A tensor program of which some pieces are still to come.
+        Draft = 18,
     }
 }
 

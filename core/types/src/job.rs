@@ -1,23 +1,186 @@
-//! What a client asks for, and how far it has come.
+//! What a client asks for, what a provider answers, and how far a job has come.
+//!
+//! A job names its work by content, never by place: the program and its inputs by the roots that
+//! every court understands, the sealed bytes by the hash under which anybody may hold them.
 
-use crate::ids::Hash32;
+use crate::amount::Amount;
+use crate::bounded::Name;
+use crate::codec::Encode;
+use crate::hash::{Tag, tagged};
+use crate::ids::{Hash32, NodeId};
+use crate::node::{DeviceKind, Features};
 use crate::tick::DurationMs;
 use crate::wire;
 
+/// The fewest replicas of a redundant job: one alone agrees with anything.
+pub const REPLICAS_MIN: u8 = 2;
+/// The most replicas of a redundant job. With the spare ones it stays below the runs of a job.
+pub const REPLICAS_MAX: u8 = 4;
+
 wire! {
-    /// A job: which program on which input, and what it may take.
+    /// What is to be computed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Work {
+        /// A registered tensor program: it has one meaning, so every court is open to it.
+        Tensor {
+            /// The program.
+            program: Hash32,
+            /// The root over its weights.
+            weights: Hash32,
+            /// The root over its inputs, salted by their owner.
+            inputs: Hash32,
+        } = 1,
+        /// Anything else: a description of what to run, by content.
+        Opaque {
+            /// The description.
+            task: Hash32,
+        } = 2,
+    }
+}
+
+wire! {
+    /// What a device must have.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Needs {
+        /// Its kind; any if absent.
+        pub kind: Option<DeviceKind>,
+        /// The maker's name for it; any if absent.
+        pub model: Option<Name>,
+        /// Its least memory.
+        pub memory_mib_min: u32,
+        /// What it must be able to do.
+        pub features: Features,
+        /// Where it must stand; anywhere if absent.
+        pub region: Option<Name>,
+    }
+}
+
+impl Needs {
+    /// Any device.
+    pub const ANY: Self =
+        Self { kind: None, model: None, memory_mib_min: 0, features: Features::NONE, region: None };
+}
+
+wire! {
+    /// How sure the client wants to be.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Tier {
+        /// The provider's word.
+        Trusted = 1,
+        /// A share of all results is drawn, and random tiles of them are recomputed.
+        Audit = 2,
+        /// Every result is checked from beginning to end by drawn checkers.
+        Sync = 3,
+        /// Several providers must give the same output.
+        Redundant {
+            /// How many must agree.
+            replicas: u8,
+        } = 4,
+    }
+}
+
+impl Tier {
+    /// How many runs are started.
+    pub const fn runs(self) -> u8 {
+        match self {
+            Self::Trusted | Self::Audit | Self::Sync => 1,
+            Self::Redundant { replicas } => replicas,
+        }
+    }
+
+    /// How many runs may be paid: where runs disagree, more are started until enough agree.
+    pub const fn runs_paid_max(self) -> u8 {
+        match self {
+            Self::Trusted | Self::Audit | Self::Sync => 1,
+            Self::Redundant { replicas } => replicas.saturating_mul(2).saturating_sub(1),
+        }
+    }
+}
+
+wire! {
+    /// A job: what to compute, on what kind of machine, for how much and how surely.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct JobSpec {
-        /// The program, by content.
-        pub program: Hash32,
-        /// The input, by content.
-        pub input: Hash32,
-        /// How long it may run.
-        pub max_run_ms: DurationMs,
-        /// How long it may wait before the escrow goes back.
+        /// What to compute.
+        pub work: Work,
+        /// The sealed package with everything a provider needs, by content.
+        pub package: Hash32,
+        /// Bytes of the package.
+        pub package_bytes: u64,
+        /// Where it can run.
+        pub needs: Needs,
+        /// How sure the client wants to be.
+        pub tier: Tier,
+        /// What one run is paid.
+        pub pay: Amount,
+        /// How long a run may take.
+        pub run_max: DurationMs,
+        /// How long the job may take in all before the escrow goes back.
         pub expires_after: DurationMs,
-        /// The least memory of a device that can run it.
-        pub memory_mib_min: u32,
+    }
+}
+
+wire! {
+    /// What a run gave, as its provider says.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct RunResult {
+        /// The output, by content.
+        pub output: Hash32,
+        /// The root of the trace; of no meaning for opaque work.
+        pub trace: Hash32,
+        /// The sealed package with the output, by content.
+        pub package: Hash32,
+        /// Bytes of that package.
+        pub package_bytes: u64,
+    }
+}
+
+impl RunResult {
+    const SEAL: Tag = Tag::new("tensorgrid/result");
+
+    /// What a provider commits to before anybody sees the result. It names the provider, so that
+    /// a seal which was copied cannot be opened by the copier.
+    pub fn seal(&self, provider: &NodeId, salt: &[u8; 32]) -> Hash32 {
+        tagged(Self::SEAL, &[&self.to_bytes(), provider.as_bytes(), salt])
+    }
+}
+
+wire! {
+    /// What a checker says of a result it found right. There is no answer for a wrong one: whoever
+    /// objects opens a dispute.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct CheckAnswer {
+        /// The result that was checked.
+        pub trace: Hash32,
+        /// The digest of what checking computes: recomputed tiles, or products with the checker's
+        /// own random vector.
+        pub work: Hash32,
+    }
+}
+
+impl CheckAnswer {
+    const SEAL: Tag = Tag::new("tensorgrid/check");
+
+    /// What a checker commits to before any answer is opened.
+    pub fn seal(&self, checker: &NodeId, salt: &[u8; 32]) -> Hash32 {
+        tagged(Self::SEAL, &[&self.to_bytes(), checker.as_bytes(), salt])
+    }
+}
+
+wire! {
+    /// Why a provider gave a run up.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum RunFailure {
+        /// It does not want this job.
+        Declined = 1,
+        /// The package cannot be had.
+        PackageMissing = 2,
+        /// The package is not what the job says.
+        PackageWrong = 3,
+        /// The work needs more than the device has.
+        TooLarge = 4,
+        /// The device or its software failed.
+        DeviceFailed = 5,
     }
 }
 
@@ -31,5 +194,60 @@ wire! {
         Cancelled = 2,
         /// Not done in time; the escrow has been refunded.
         Expired = 3,
+        /// Placed: a node runs it, or several.
+        Running = 4,
+        /// A result is there and waits for its draw or its checks.
+        Checking = 5,
+        /// Somebody objects to the result.
+        Disputed = 6,
+        /// Accepted and paid.
+        Settled = 7,
+        /// No provider gave a result that was accepted; the escrow has been refunded.
+        Failed = 8,
+    }
+}
+
+impl JobStatus {
+    /// Whether nothing will happen to the job any more.
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Cancelled | Self::Expired | Self::Settled | Self::Failed => true,
+            Self::Queued | Self::Running | Self::Checking | Self::Disputed => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CheckAnswer, RunResult, Tier};
+    use crate::ids::{Hash32, NodeId};
+
+    #[test]
+    fn seals_differ_in_every_field_provider_and_salt() {
+        let hash = |byte| Hash32::new([byte; 32]);
+        let result =
+            RunResult { output: hash(1), trace: hash(2), package: hash(3), package_bytes: 4 };
+        let (node, salt) = (NodeId::new([5; 32]), [6; 32]);
+        let mut seals = vec![
+            result.seal(&node, &salt),
+            RunResult { output: hash(9), ..result }.seal(&node, &salt),
+            RunResult { trace: hash(9), ..result }.seal(&node, &salt),
+            RunResult { package: hash(9), ..result }.seal(&node, &salt),
+            RunResult { package_bytes: 9, ..result }.seal(&node, &salt),
+            result.seal(&NodeId::new([9; 32]), &salt),
+            result.seal(&node, &[9; 32]),
+            CheckAnswer { trace: hash(1), work: hash(2) }.seal(&node, &salt),
+        ];
+        let count = seals.len();
+        seals.sort_unstable();
+        seals.dedup();
+        assert_eq!(seals.len(), count);
+    }
+
+    #[test]
+    fn redundant_runs_leave_room_for_a_majority() {
+        let tier = Tier::Redundant { replicas: 3 };
+        assert_eq!((tier.runs(), tier.runs_paid_max()), (3, 5));
+        assert_eq!((Tier::Sync.runs(), Tier::Sync.runs_paid_max()), (1, 1));
     }
 }

@@ -204,6 +204,8 @@ wire! {
         BlockReceipt = 4,
         /// A network's genesis.
         Genesis = 5,
+        /// A node's word that it wants an owner.
+        NodeConsent = 6,
     }
 }
 

@@ -34,12 +34,15 @@ pub use ids::{
     AccountId, ChainId, GenesisHash, Hash32, HeaderDigest, IdError, IdempotencyId, JobId, NodeId,
     Noun, StateKey, TxId,
 };
-pub use job::{JobSpec, JobStatus};
+pub use job::{CheckAnswer, JobSpec, JobStatus, Needs, RunFailure, RunResult, Tier, Work};
 pub use key::{Domain, KeyError, Kind, PublicKey, SecretKey, Signature};
-pub use node::{Device, DeviceKind, NodeDescriptor};
-pub use params::{Params, ParamsError};
+pub use node::{Device, DeviceKind, Features, NodeDescriptor};
+pub use params::{JobParams, Params, ParamsError};
 pub use reason::Reason;
 pub use receipt::{BlockReceipt, Event, Receipt, Status};
 pub use tick::{DurationMs, Height, Tick, TimeError};
-pub use traits::{CertificateCheck, EquivocationCheck};
+pub use traits::{
+    CertificateCheck, DisputePoint, EquivocationCheck, NoPrograms, ProgramFacts, RunClaim,
+    StepJudge, StepVerdict,
+};
 pub use tx::{Action, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError};

@@ -3,6 +3,7 @@
 
 use crate::amount::Amount;
 use crate::bounded::{List, Name};
+use crate::codec::{Decode, DecodeError, Encode, Reader};
 use crate::wire;
 
 wire! {
@@ -13,6 +14,76 @@ wire! {
         Cpu = 1,
         /// A graphics processor.
         Gpu = 2,
+        /// Another accelerator, such as a TPU or an NPU.
+        Accelerator = 3,
+    }
+}
+
+/// What a device can do besides the usual: a set of bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Features(u16);
+
+impl Features {
+    /// Nothing special.
+    pub const NONE: Self = Self(0);
+    /// Matrix units of a graphics processor.
+    pub const TENSOR_CORES: Self = Self(1);
+    /// Numbers of 16 bits at full speed.
+    pub const HALF_PRECISION: Self = Self(1 << 1);
+    /// A private part of a larger device.
+    pub const PARTITION: Self = Self(1 << 2);
+    /// Runs strangers' programs in a sandbox.
+    pub const SANDBOX: Self = Self(1 << 3);
+    /// Runs floating-point ONNX models.
+    pub const ONNX: Self = Self(1 << 4);
+
+    /// All that have a meaning, with the words people use for them.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::TENSOR_CORES, "tensor-cores"),
+        (Self::HALF_PRECISION, "half-precision"),
+        (Self::PARTITION, "partition"),
+        (Self::SANDBOX, "sandbox"),
+        (Self::ONNX, "onnx"),
+    ];
+
+    /// Both together.
+    pub const fn with(self, more: Self) -> Self {
+        Self(self.0 | more.0)
+    }
+
+    /// Whether all of `needed` are there.
+    pub const fn contains(self, needed: Self) -> bool {
+        self.0 & needed.0 == needed.0
+    }
+
+    /// The words for those in the set.
+    pub fn words(self) -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().filter(move |(one, _)| self.contains(*one)).map(|(_, word)| word)
+    }
+
+    /// The feature with this name.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, name)| *name == word).map(|(one, _)| one)
+    }
+}
+
+impl Encode for Features {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+}
+
+impl Decode for Features {
+    const BYTES_MIN: usize = 2;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let bits = u16::decode(reader)?;
+        let known = Self::ALL.into_iter().fold(Self::NONE, |all, (one, _)| all.with(one));
+        let expected = "features that have a meaning";
+        if !known.contains(Self(bits)) {
+            return Err(DecodeError::Range { at: reader.position(), expected });
+        }
+        Ok(Self(bits))
     }
 }
 
@@ -28,12 +99,17 @@ wire! {
         pub memory_mib: u32,
         /// How many there are.
         pub count: u16,
+        /// What each can do.
+        pub features: Features,
     }
 }
 
 /// The most kinds of devices of a node: more than any one machine has, and a bound on what an entry
 /// costs to store.
 pub const DEVICES_MAX: usize = 16;
+
+/// The most runs a node can be given at once: its record lists them.
+pub const SLOTS_MAX: u16 = 64;
 
 wire! {
     /// What a node offers.
@@ -45,5 +121,27 @@ wire! {
         pub devices: List<Device, 1, DEVICES_MAX>,
         /// What an hour of it costs at least.
         pub price_per_hour: Amount,
+        /// What 10^12 multiply-adds of a tensor program cost at least.
+        pub price_per_tera: Amount,
+        /// How many runs it takes at once.
+        pub slots: u16,
+        /// Whether it takes runs now. Checks are drawn all the same.
+        pub is_open: bool,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Features;
+    use crate::codec::{Decode, Encode};
+
+    #[test]
+    fn features_have_words_and_unknown_bits_are_refused() {
+        let both = Features::TENSOR_CORES.with(Features::ONNX);
+        assert_eq!(both.words().collect::<Vec<_>>(), ["tensor-cores", "onnx"]);
+        assert_eq!(Features::of_word("sandbox"), Some(Features::SANDBOX));
+        assert_eq!(Features::of_word("magic"), None);
+        assert_eq!(Features::from_bytes(&both.to_bytes()), Ok(both));
+        assert!(Features::from_bytes(&[0x80, 0]).is_err());
     }
 }

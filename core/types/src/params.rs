@@ -47,6 +47,127 @@ wire! {
         pub tick_step_max: DurationMs,
         /// How many things that fell due a block works off; the rest continues in the next.
         pub due_per_block_max: u32,
+        /// Everything about jobs.
+        pub jobs: JobParams,
+    }
+}
+
+wire! {
+    /// The parameters of jobs: prices, bonds and times.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct JobParams {
+        /// The least pay of a run, so that a slash of some runs' pay hurts.
+        pub pay_min: Amount,
+        /// The longest a run may take.
+        pub run_max: DurationMs,
+        /// How much later than a run may take its commitment may come: transfer and queues.
+        pub run_grace: DurationMs,
+        /// How long a node may take to show what it committed to, and either party of a dispute to
+        /// go on.
+        pub answer_within: DurationMs,
+        /// How much longer than a run may take a check may take.
+        pub check_grace: DurationMs,
+        /// How many runs of a job may fail before it does.
+        pub runs_failed_max: u8,
+        /// The share of results that is drawn for an audit.
+        pub audit_share: Bps,
+        /// How many checkers an audit draws.
+        pub audit_checkers: u8,
+        /// How many checkers a result of tier sync has.
+        pub sync_checkers: u8,
+        /// How many rounds of checkers are drawn before a result counts as one nobody checks.
+        pub rounds_max: u8,
+        /// What a checker of an audit is paid, as a share of a run's pay.
+        pub audit_pay: Bps,
+        /// What a checker of tier sync is paid, as a share of a run's pay.
+        pub sync_pay: Bps,
+        /// What a node gets for each transaction that a run or a check needs.
+        pub step_fee: Amount,
+        /// What a run puts at risk, in multiples of its pay.
+        pub run_bond: u16,
+        /// What a check puts at risk, in multiples of its pay.
+        pub check_bond: u16,
+        /// What an objection puts at risk.
+        pub challenge_bond: Amount,
+        /// The share of what a wrong result costs that whoever showed it receives.
+        pub challenge_bounty: Bps,
+        /// What not answering costs.
+        pub fine: Amount,
+        /// How long an absent node stays registered.
+        pub absent_max: DurationMs,
+        /// The most nodes: every placement looks at all of them.
+        pub nodes_max: u32,
+        /// How many waiting jobs a block looks at.
+        pub placements_per_block_max: u32,
+        /// How many results a block draws checkers for.
+        pub draws_per_block_max: u32,
+    }
+}
+
+impl JobParams {
+    /// The share of the pay that is slashed is 20 times it: with a third of the checkers colluding
+    /// a share of 7.1 % keeps lying unprofitable; 10 % are drawn.
+    const fn local() -> Self {
+        Self {
+            pay_min: Amount::constant(1_000),
+            run_max: DurationMs::HOUR,
+            run_grace: DurationMs::new(10_000),
+            answer_within: DurationMs::new(10_000),
+            check_grace: DurationMs::new(10_000),
+            runs_failed_max: 4,
+            audit_share: Bps::constant(1_000),
+            audit_checkers: 2,
+            sync_checkers: 7,
+            rounds_max: 3,
+            audit_pay: Bps::constant(1_000),
+            sync_pay: Bps::constant(5_000),
+            step_fee: Amount::constant(5_000),
+            run_bond: 20,
+            check_bond: 20,
+            challenge_bond: Amount::constant(1_000_000_000),
+            challenge_bounty: Bps::constant(5_000),
+            fine: Amount::constant(1_000_000),
+            absent_max: DurationMs::MINUTE,
+            nodes_max: 4_096,
+            placements_per_block_max: 1_024,
+            draws_per_block_max: 1_024,
+        }
+    }
+
+    /// Times for machines far from each other, and a challenge that is worth more.
+    const fn open() -> Self {
+        Self {
+            pay_min: Amount::constant(10_000),
+            run_max: DurationMs::DAY,
+            run_grace: DurationMs::MINUTE,
+            answer_within: DurationMs::MINUTE,
+            check_grace: DurationMs::MINUTE,
+            step_fee: Amount::constant(50_000),
+            challenge_bond: Amount::constant(10_000_000_000),
+            fine: Amount::constant(10_000_000),
+            absent_max: DurationMs::new(10 * DurationMs::MINUTE.get()),
+            ..Self::local()
+        }
+    }
+
+    fn bounds(&self) -> [(&'static str, u64, u64, u64); 15] {
+        [
+            ("pay_min", self.pay_min.units(), 1, Amount::CAP.units()),
+            ("run_max", self.run_max.get(), 1, DURATION_MAX),
+            ("run_grace", self.run_grace.get(), 1, DURATION_MAX),
+            ("answer_within", self.answer_within.get(), 1, DURATION_MAX),
+            ("check_grace", self.check_grace.get(), 1, DURATION_MAX),
+            ("absent_max", self.absent_max.get(), 1, DURATION_MAX),
+            ("runs_failed_max", self.runs_failed_max.into(), 1, RUNS_FAILED_MAX),
+            ("audit_checkers", self.audit_checkers.into(), 1, CHECKERS_MAX),
+            ("sync_checkers", self.sync_checkers.into(), 1, CHECKERS_MAX),
+            ("rounds_max", self.rounds_max.into(), 1, ROUNDS_MAX),
+            ("run_bond", self.run_bond.into(), 1, BOND_MAX),
+            ("check_bond", self.check_bond.into(), 1, BOND_MAX),
+            ("nodes_max", self.nodes_max.into(), 1, NODES_MAX),
+            ("placements_per_block_max", self.placements_per_block_max.into(), 1, WORK_MAX),
+            ("draws_per_block_max", self.draws_per_block_max.into(), 1, WORK_MAX),
+        ]
     }
 }
 
@@ -79,10 +200,22 @@ pub enum ParamsError {
 pub const BLOCK_BYTES_MAX: u64 = 3 * 512 * 1024;
 /// No duration is longer than ten years, so that sums with block times never overflow.
 const DURATION_MAX: u64 = 3_650 * DurationMs::DAY.get();
-/// What falls due is worked off within one block's time.
-const DUE_PER_BLOCK_MAX: u64 = 65_536;
+/// What falls due is worked off within one block's time, and its events fit in a block's receipt.
+const DUE_PER_BLOCK_MAX: u64 = 8_192;
 /// The most transactions in a block or a second, far above what the engine carries.
 const TX_COUNT_MAX: u64 = 1_000_000;
+/// Failed runs stay in a job's record.
+const RUNS_FAILED_MAX: u64 = 8;
+/// Checkers of a round; with the rounds they stay in a job's record.
+const CHECKERS_MAX: u64 = 16;
+/// Rounds of checkers.
+const ROUNDS_MAX: u64 = 4;
+/// Bonds of more than a thousand times the pay lock providers out.
+const BOND_MAX: u64 = 1_000;
+/// Nodes that a placement can look at within a block's time.
+const NODES_MAX: u64 = 65_536;
+/// Placements and draws within a block's time; their events fit in a block's receipt.
+const WORK_MAX: u64 = 8_192;
 /// A year of the quickest blocks.
 const EXPIRY_HEIGHTS_MAX: u64 = 400_000_000;
 
@@ -98,7 +231,7 @@ impl Params {
             slash_equivocation_bps: Bps::constant(1_000),
             slash_bounty_bps: Bps::constant(500),
             forged_evidence_penalty: Amount::constant(1_000_000_000),
-            absence_epoch: DurationMs::new(10_000),
+            absence_epoch: DurationMs::new(1_000),
             job_expires_max: DurationMs::DAY,
             block_tx_max: 2_000,
             block_bytes_max: 1024 * 1024,
@@ -107,6 +240,7 @@ impl Params {
             seen_retention: DurationMs::HOUR,
             tick_step_max: DurationMs::new(5_000),
             due_per_block_max: 4_000,
+            jobs: JobParams::local(),
         }
     }
 
@@ -119,13 +253,14 @@ impl Params {
             stake_min: Amount::constant(1_000_000_000_000),
             slash_equivocation_bps: Bps::constant(2_000),
             forged_evidence_penalty: Amount::constant(10_000_000_000),
-            absence_epoch: DurationMs::MINUTE,
+            absence_epoch: DurationMs::new(5_000),
             job_expires_max: DurationMs::new(7 * DurationMs::DAY.get()),
             block_tx_max: 2_000,
             block_bytes_max: 1024 * 1024,
             tx_per_second_max: 20_000,
             seen_retention: DurationMs::DAY,
             tick_step_max: DurationMs::new(10_000),
+            jobs: JobParams::open(),
             ..Self::local()
         }
     }
@@ -149,7 +284,7 @@ impl Params {
             ("expiry_heights_max", self.expiry_heights_max, 1, EXPIRY_HEIGHTS_MAX),
             ("due_per_block_max", self.due_per_block_max.into(), 1, DUE_PER_BLOCK_MAX),
         ];
-        for (name, found, min, max) in bounds {
+        for (name, found, min, max) in bounds.into_iter().chain(self.jobs.bounds()) {
             if found < min || found > max {
                 return Err(ParamsError::Bound { name, found, min, max });
             }
@@ -160,8 +295,8 @@ impl Params {
 
 #[cfg(test)]
 mod tests {
-    use super::{Params, ParamsError};
-    use crate::amount::Bps;
+    use super::{JobParams, Params, ParamsError};
+    use crate::amount::{Amount, Bps};
     use crate::tick::DurationMs;
 
     #[test]
@@ -174,6 +309,31 @@ mod tests {
     fn params_that_share_more_than_the_whole_are_refused() {
         let params = Params { fee_burn_bps: Bps::WHOLE, ..Params::local() };
         assert!(matches!(params.check(), Err(ParamsError::FeeShares { .. })));
+    }
+
+    fn job_cases() -> Vec<(&'static str, Params)> {
+        let with = |name, change: fn(&mut JobParams)| {
+            let mut params = Params::local();
+            change(&mut params.jobs);
+            (name, params)
+        };
+        vec![
+            with("pay_min", |jobs| jobs.pay_min = Amount::ZERO),
+            with("run_max", |jobs| jobs.run_max = DurationMs::ZERO),
+            with("run_grace", |jobs| jobs.run_grace = DurationMs::MAX),
+            with("answer_within", |jobs| jobs.answer_within = DurationMs::ZERO),
+            with("check_grace", |jobs| jobs.check_grace = DurationMs::ZERO),
+            with("absent_max", |jobs| jobs.absent_max = DurationMs::ZERO),
+            with("runs_failed_max", |jobs| jobs.runs_failed_max = 9),
+            with("audit_checkers", |jobs| jobs.audit_checkers = 0),
+            with("sync_checkers", |jobs| jobs.sync_checkers = 17),
+            with("rounds_max", |jobs| jobs.rounds_max = 5),
+            with("run_bond", |jobs| jobs.run_bond = 0),
+            with("check_bond", |jobs| jobs.check_bond = 1_001),
+            with("nodes_max", |jobs| jobs.nodes_max = 0),
+            with("placements_per_block_max", |jobs| jobs.placements_per_block_max = 8_193),
+            with("draws_per_block_max", |jobs| jobs.draws_per_block_max = 0),
+        ]
     }
 
     #[test]
@@ -192,8 +352,9 @@ mod tests {
             ("tx_per_second_max", Params { tx_per_second_max: 0, ..local() }),
             ("expiry_heights_max", Params { expiry_heights_max: 0, ..local() }),
             ("due_per_block_max", Params { due_per_block_max: 0, ..local() }),
+            ("due_per_block_max", Params { due_per_block_max: 8_193, ..local() }),
         ];
-        for (expected, params) in cases {
+        for (expected, params) in cases.into_iter().chain(job_cases()) {
             let error = params.check().expect_err("a bound is broken");
             assert!(
                 matches!(error, ParamsError::Bound { name, .. } if name == expected),

@@ -90,13 +90,39 @@ reasons! {
     JobNotOwned = 216, "job_not_owned", "The job belongs to another account.";
     JobClosed = 217, "job_closed", "The job is no longer waiting.";
     JobExpiryTooLong = 218, "job_expiry_too_long", "The job would wait longer than is allowed.";
-    EscrowZero = 219, "escrow_zero", "The job has no escrow to pay for it.";
     EvidenceForged = 220, "evidence_forged",
         "The evidence convicts nobody, so whoever sent it pays the penalty.";
     OffenderUnknown = 221, "offender_unknown", "The evidence convicts a key that has no seat.";
     AlreadySlashed = 222, "already_slashed", "This validator has already been slashed for it.";
     ValidatorLocked = 225, "validator_locked",
         "A validator's stake must stay above the least for a seat.";
+    ProgramUnknown = 226, "program_unknown", "The job's tensor program is not on record.";
+    ProgramWrong = 227, "program_wrong", "The bytes are not the program with this id.";
+    ProgramExists = 228, "program_exists", "This piece of the program is already on record.";
+    PieceWrong = 229, "piece_wrong", "There is no such piece of a program.";
+    CheckersTooFew = 230, "checkers_too_few",
+        "Too few owners of nodes could check the result for this tier.";
+    ReplicasWrong = 231, "replicas_wrong", "A redundant job has 2 to 4 replicas.";
+    TierNeedsProgram = 232, "tier_needs_program",
+        "This tier needs a tensor program; other work can be run redundantly.";
+    EscrowTooLow = 233, "escrow_too_low", "The job costs more than may be locked for it.";
+    ConsentWrong = 234, "consent_wrong", "The node has not signed that it wants this owner.";
+    SlotsWrong = 235, "slots_wrong", "A node takes 1 to 64 runs at once.";
+    NodesFull = 236, "nodes_full", "The network has as many nodes as it can have.";
+    NodeBusy = 237, "node_busy", "The node still has runs or checks to finish.";
+    StakeExposed = 238, "stake_exposed", "This stake stands for work that is not settled yet.";
+    RunUnknown = 239, "run_unknown", "This node has no such run.";
+    RunNotThere = 240, "run_not_there", "The run is not at this step.";
+    SealWrong = 241, "seal_wrong", "What was shown is not what was committed to.";
+    CheckUnknown = 242, "check_unknown", "This node was not drawn to check this result.";
+    CheckNotThere = 243, "check_not_there", "The check is not at this step.";
+    NotDisputable = 244, "not_disputable", "There is no result of this job to object to now.";
+    DisputeUnknown = 245, "dispute_unknown", "There is no dispute about this job.";
+    DisputeTurn = 246, "dispute_turn", "It is not this account's turn in the dispute.";
+    AnswerWrong = 247, "answer_wrong", "The answer does not fit what was claimed before.";
+    EvidenceVoid = 248, "evidence_void", "The evidence decides nothing.";
+    PayTooLow = 249, "pay_too_low", "The pay of a run is below the least that is allowed.";
+    RunTooLong = 250, "run_too_long", "A run may not take that long.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";
@@ -119,6 +145,34 @@ reasons! {
     FeesShared = 316, "fees_shared",
         "The block's fees were burned, put into the treasury and paid to its proposer.";
     BeaconRecorded = 317, "beacon_recorded", "A certificate was recorded as beacon.";
+    ProgramRecorded = 318, "program_recorded", "A tensor program is on record.";
+    JobPlaced = 319, "job_placed", "A job was given to a node.";
+    RunGivenUp = 320, "run_given_up", "A node gave a run up.";
+    RunMissed = 321, "run_missed", "A node did not answer in time.";
+    RunLost = 322, "run_lost", "A node disappeared with a run.";
+    ResultCommitted = 323, "result_committed", "A node committed to a result.";
+    ResultRevealed = 324, "result_revealed", "A node showed its result.";
+    CheckDrawn = 325, "check_drawn", "A node was drawn to check a result.";
+    ResultNotDrawn = 326, "result_not_drawn", "The result was not drawn for an audit.";
+    CheckCommitted = 327, "check_committed", "A checker committed to its answer.";
+    CheckPassed = 328, "check_passed", "A checker found the result right.";
+    CheckMissed = 329, "check_missed", "A checker did not answer in time.";
+    DisputeOpened = 330, "dispute_opened", "Somebody objects to a result.";
+    DisputeAnswered = 331, "dispute_answered", "The provider answered in a dispute.";
+    ClaimPicked = 332, "claim_picked", "The challenger picked a claim in a dispute.";
+    ResultRefuted = 333, "result_refuted", "The result was shown to be wrong.";
+    ObjectionRefuted = 334, "objection_refuted", "The objection was shown to be wrong.";
+    ResultUndefended = 335, "result_undefended", "The provider did not defend its result in time.";
+    ObjectionDropped = 336, "objection_dropped", "The challenger did not go on in time.";
+    RunsDisagreed = 337, "runs_disagreed",
+        "Runs gave different outputs: the work is not deterministic, or a provider is wrong.";
+    JobSettled = 338, "job_settled", "The result was accepted and paid.";
+    JobFailed = 339, "job_failed", "No result was accepted; the escrow was refunded.";
+    ProviderPaid = 340, "provider_paid", "A provider was paid for a run.";
+    CheckerPaid = 341, "checker_paid", "A checker was paid.";
+    NodeSlashed = 342, "node_slashed", "A node's owner lost stake for a wrong result.";
+    NodeFined = 343, "node_fined", "A node's owner was fined.";
+    NodeAbsent = 344, "node_absent", "A quorum of validators does not see the node.";
 }
 
 impl Encode for Reason {

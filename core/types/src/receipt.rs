@@ -72,8 +72,9 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// No action causes more; a report of absent nodes comes closest, as it may drop each of them.
-    pub const EVENTS_MAX: usize = 512;
+    /// No action causes more. A transaction that opens 64 answers comes closest: each may settle a
+    /// job with its provider and 16 checkers.
+    pub const EVENTS_MAX: usize = 2_048;
 }
 
 impl Encode for Receipt {
@@ -112,9 +113,9 @@ pub struct BlockReceipt {
 }
 
 impl BlockReceipt {
-    /// The first block has the most: one for each of the genesis allocations. Twice their bound
-    /// leaves room for the rest.
-    pub const EVENTS_MAX: usize = 2 * crate::genesis::ALLOCATIONS_MAX;
+    /// No block causes more. What falls due counts most: with the largest parameters 8,192 absent
+    /// nodes lose 64 runs each, of which each may end a job; the genesis has 131,072 allocations.
+    pub const EVENTS_MAX: usize = 1 << 21;
 }
 
 impl Encode for BlockReceipt {

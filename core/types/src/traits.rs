@@ -1,10 +1,11 @@
-//! What the ledger must be able to ask but cannot know: the engine's evidence and certificates.
+//! What the ledger must be able to ask but cannot know: the engine's evidence and certificates,
+//! and what tensor programs mean.
 //!
 //! They are traits, because the engine's formats belong to the edge; to core they are opaque bytes.
 //! An implementation must be a pure function of its arguments and the genesis, otherwise nodes
 //! would disagree.
 
-use crate::ids::HeaderDigest;
+use crate::ids::{Hash32, HeaderDigest};
 use crate::key::PublicKey;
 use crate::tick::Height;
 
@@ -18,4 +19,98 @@ pub trait EquivocationCheck: Send + Sync {
 pub trait CertificateCheck: Send + Sync {
     /// Whether a quorum signed this digest at this height.
     fn verify(&self, height: Height, digest: &HeaderDigest, certificate: &[u8]) -> bool;
+}
+
+/// What is claimed of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunClaim {
+    /// The program.
+    pub program: Hash32,
+    /// The root over its weights.
+    pub weights: Hash32,
+    /// The root over its inputs.
+    pub inputs: Hash32,
+    /// The root of the trace.
+    pub trace: Hash32,
+    /// The output.
+    pub output: Hash32,
+}
+
+/// What is known of a tensor program without running it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramFacts {
+    /// Its id.
+    pub id: Hash32,
+    /// What one run takes.
+    pub multiply_adds: u64,
+    /// Operations.
+    pub operations: u32,
+    /// Elements that a run computes.
+    pub elements: u64,
+}
+
+/// How evidence decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepVerdict {
+    /// The claim is right.
+    Upheld,
+    /// The claim is wrong.
+    Refuted,
+}
+
+/// Judges tensor programs step by step. Claims, answers and evidence are opaque to core; every
+/// call is bounded by the size of its arguments.
+pub trait StepJudge: Send + Sync {
+    /// What the bytes of a program say; `None` if they are no program in canonical form.
+    fn facts(&self, program: &[u8]) -> Option<ProgramFacts>;
+
+    /// The claim a dispute begins with.
+    fn first_claim(&self, run: &RunClaim) -> Vec<u8>;
+
+    /// Whether an answer fits the claim it is for.
+    fn is_consistent(&self, program: &[u8], claim: &[u8], answer: &[u8]) -> bool;
+
+    /// The claim of one child in an answer; `None` if there is no such child.
+    fn child(&self, answer: &[u8], child: u8) -> Option<Vec<u8>>;
+
+    /// What evidence says about a run when a dispute has come to this claim and answer; `None` if
+    /// it decides nothing.
+    fn judge(&self, program: &[u8], run: &RunClaim, at: &DisputePoint<'_>) -> Option<StepVerdict>;
+}
+
+/// How far a dispute has come, and what is to decide it.
+#[derive(Clone, Copy, Debug)]
+pub struct DisputePoint<'a> {
+    /// The claim in dispute.
+    pub claim: &'a [u8],
+    /// The provider's answer to it, if it has answered.
+    pub answer: Option<&'a [u8]>,
+    /// What is to decide it.
+    pub evidence: &'a [u8],
+}
+
+/// The judge of a network without tensor programs: it knows none, so none can be put on record.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPrograms;
+
+impl StepJudge for NoPrograms {
+    fn facts(&self, _program: &[u8]) -> Option<ProgramFacts> {
+        None
+    }
+
+    fn first_claim(&self, _run: &RunClaim) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn is_consistent(&self, _program: &[u8], _claim: &[u8], _answer: &[u8]) -> bool {
+        false
+    }
+
+    fn child(&self, _answer: &[u8], _child: u8) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn judge(&self, _: &[u8], _: &RunClaim, _: &DisputePoint<'_>) -> Option<StepVerdict> {
+        None
+    }
 }

@@ -7,7 +7,10 @@
 mod action;
 mod check;
 
-pub use action::{Action, Evidence, Memo, NodeSet};
+pub use action::{
+    Action, DisputeAnswer, DisputeEvidence, Evidence, JOBS_PER_TX_MAX, Memo, NodeSet, OpenedCheck,
+    OpenedResult, PROGRAM_PIECES_MAX, ProgramPiece, REPORTS_PER_TX_MAX, Sealed,
+};
 pub use check::{CheckedTx, TxError, check_batch};
 
 use crate::amount::Amount;

@@ -4,14 +4,17 @@
 //! beside canonical bytes, readers decode the bytes, make the view again and compare. That is why
 //! views refuse unknown fields and can be compared.
 
+mod work;
+
+pub use work::{CheckView, DeviceView, JobView, NodeView, RunView};
+
 use crate::text::{Hex, Number, OneText as _, Text, Tgrid, Units};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tg_ledger::{AccountEntry, JobEntry, NodeEntry, StakeEntry, Totals, ValidatorEntry};
 use tg_types::{
-    AccountId, Action, Amount, DecodeError, DeviceKind, Event, Hash32, Header, HeaderDigest,
-    Height, JobStatus, Lane, Name, Nonce, Noun, Reason, Receipt, SignedTx, StateKey, Status, Tick,
-    TxId,
+    AccountId, Action, Amount, DecodeError, Event, Hash32, Header, HeaderDigest, Height, Lane,
+    Nonce, Noun, Reason, Receipt, SignedTx, StateKey, Status, Tick, TxId,
     codec::{Decode as _, Encode as _},
     key::Domain,
 };
@@ -138,14 +141,17 @@ fn event_details(event: &Event) -> Details {
         Event::NodeRegistered { node, owner }
         | Event::NodeChanged { node, owner }
         | Event::NodeLeft { node, owner }
-        | Event::NodeDropped { node, owner } => list.text("node", node).text("owner", owner),
+        | Event::NodeDropped { node, owner }
+        | Event::NodeAbsent { node, owner } => list.text("node", node).text("owner", owner),
         Event::AbsenceReported { reporter, epoch, count } => {
             list.text("reporter", reporter).number("epoch", *epoch).number("count", *count)
         }
         Event::JobQueued { job, owner, escrow } => {
             list.text("job", job).text("owner", owner).amount("escrow", *escrow)
         }
-        Event::JobCancelled { job, owner, refund } | Event::JobExpired { job, owner, refund } => {
+        Event::JobCancelled { job, owner, refund }
+        | Event::JobExpired { job, owner, refund }
+        | Event::JobFailed { job, owner, refund } => {
             list.text("job", job).text("owner", owner).amount("refund", *refund)
         }
         Event::Slashed { offender, reporter, amount, bounty } => list
@@ -161,6 +167,28 @@ fn event_details(event: &Event) -> Details {
         Event::BeaconRecorded { height, beacon } => {
             list.number("height", height.get()).text("beacon", beacon)
         }
+        Event::ProgramRecorded { program, multiply_adds } => {
+            list.text("program", program).number("multiply_adds", *multiply_adds)
+        }
+        Event::JobPlaced { .. }
+        | Event::RunEnded { .. }
+        | Event::ResultCommitted { .. }
+        | Event::ResultRevealed { .. }
+        | Event::CheckDrawn { .. }
+        | Event::ResultNotDrawn { .. }
+        | Event::CheckCommitted { .. }
+        | Event::CheckPassed { .. }
+        | Event::CheckMissed { .. }
+        | Event::DisputeOpened { .. }
+        | Event::DisputeAnswered { .. }
+        | Event::ClaimPicked { .. }
+        | Event::DisputeEnded { .. }
+        | Event::RunsDisagreed { .. }
+        | Event::JobSettled { .. }
+        | Event::ProviderPaid { .. }
+        | Event::CheckerPaid { .. }
+        | Event::NodeSlashed { .. }
+        | Event::NodeFined { .. } => work::event_details(event, list),
     };
     listed.0
 }
@@ -265,6 +293,10 @@ impl TxView {
     }
 }
 
+fn length<T>(items: &[T]) -> u64 {
+    u64::try_from(items.len()).unwrap_or(u64::MAX)
+}
+
 fn action_details(action: &Action) -> (&'static str, Details) {
     let list = Listing::default();
     let (word, listed) = match action {
@@ -278,17 +310,42 @@ fn action_details(action: &Action) -> (&'static str, Details) {
         Action::ChangeNode { node, .. } => ("change_node", list.text("node", node)),
         Action::LeaveNode { node } => ("leave_node", list.text("node", node)),
         Action::ReportAbsent { epoch, nodes } => {
-            let count = u64::try_from(nodes.as_slice().len()).unwrap_or(u64::MAX);
+            let count = length(nodes.as_slice());
             ("report_absent", list.number("epoch", *epoch).number("count", count))
         }
-        Action::SubmitJob { spec, escrow } => {
-            let listed = list.text("program", &spec.program).text("input", &spec.input);
-            ("submit_job", listed.amount("escrow", *escrow))
+        Action::SubmitJobs { specs, escrow_max } => {
+            let listed = list.number("count", length(specs.as_slice()));
+            ("submit_jobs", listed.amount("escrow_max", *escrow_max))
         }
         Action::CancelJob { job } => ("cancel_job", list.text("job", job)),
         Action::SubmitEvidence { evidence } => {
             ("submit_evidence", list.text("evidence", &hex::encode(evidence.as_slice())))
         }
+        Action::PutProgram { program, piece, pieces, .. } => {
+            let listed = list.text("program", program);
+            ("put_program", listed.number("piece", *piece).number("pieces", *pieces))
+        }
+        Action::CommitResults { seals } => {
+            ("commit_results", list.number("count", length(seals.as_slice())))
+        }
+        Action::RevealResults { results } => {
+            ("reveal_results", list.number("count", length(results.as_slice())))
+        }
+        Action::GiveUp { job, failure } => {
+            ("give_up", list.text("job", job).text("failure", &failure.name()))
+        }
+        Action::CommitChecks { seals } => {
+            ("commit_checks", list.number("count", length(seals.as_slice())))
+        }
+        Action::RevealChecks { answers } => {
+            ("reveal_checks", list.number("count", length(answers.as_slice())))
+        }
+        Action::Object { job } => ("object", list.text("job", job)),
+        Action::AnswerDispute { job, .. } => ("answer_dispute", list.text("job", job)),
+        Action::PickClaim { job, child } => {
+            ("pick_claim", list.text("job", job).number("child", *child))
+        }
+        Action::JudgeDispute { job, .. } => ("judge_dispute", list.text("job", job)),
     };
     (word, listed.0)
 }
@@ -349,6 +406,10 @@ pub struct StakeView {
     pub active: Tgrid,
     /// The same in base units.
     pub active_units: Units,
+    /// What of it stands for work that is not settled yet.
+    pub exposed: Tgrid,
+    /// The same in base units.
+    pub exposed_units: Units,
     /// Called back, but not released yet.
     pub unbonding: Vec<UnbondingView>,
 }
@@ -363,110 +424,9 @@ impl From<&StakeEntry> for StakeView {
         Self {
             active: Tgrid(entry.active),
             active_units: Units(entry.active),
+            exposed: Tgrid(entry.exposed),
+            exposed_units: Units(entry.exposed),
             unbonding: unbonding.collect(),
-        }
-    }
-}
-
-/// Equal devices of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DeviceView {
-    /// "cpu" or "gpu".
-    pub kind: String,
-    /// The maker's name for them.
-    pub model: Text<Name>,
-    /// Memory of each.
-    pub memory_mib: u32,
-    /// How many there are.
-    pub count: u16,
-}
-
-/// A registered node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NodeView {
-    /// Whose it is.
-    pub owner: Text<AccountId>,
-    /// Where it stands.
-    pub region: Text<Name>,
-    /// What it has.
-    pub devices: Vec<DeviceView>,
-    /// What an hour of it costs at least.
-    pub price_per_hour: Tgrid,
-    /// The same in base units.
-    pub price_per_hour_units: Units,
-    /// Since when it is registered.
-    pub since: Number<Tick>,
-}
-
-impl From<&NodeEntry> for NodeView {
-    fn from(entry: &NodeEntry) -> Self {
-        let devices = entry.descriptor.devices.as_slice().iter().map(|device| DeviceView {
-            kind: match device.kind {
-                DeviceKind::Cpu => "cpu",
-                DeviceKind::Gpu => "gpu",
-            }
-            .to_owned(),
-            model: Text(device.model.clone()),
-            memory_mib: device.memory_mib,
-            count: device.count,
-        });
-        Self {
-            owner: Text(entry.owner),
-            region: Text(entry.descriptor.region.clone()),
-            devices: devices.collect(),
-            price_per_hour: Tgrid(entry.descriptor.price_per_hour),
-            price_per_hour_units: Units(entry.descriptor.price_per_hour),
-            since: Number(entry.since),
-        }
-    }
-}
-
-/// A job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct JobView {
-    /// Who asked and pays.
-    pub owner: Text<AccountId>,
-    /// The program, by content.
-    pub program: Text<Hash32>,
-    /// The input, by content.
-    pub input: Text<Hash32>,
-    /// How long it may run.
-    pub max_run_ms: u64,
-    /// The least memory of a device that can run it.
-    pub memory_mib_min: u32,
-    /// What is locked for it now.
-    pub escrow: Tgrid,
-    /// The same in base units.
-    pub escrow_units: Units,
-    /// When it was submitted.
-    pub submitted: Number<Tick>,
-    /// When it expires.
-    pub expires: Number<Tick>,
-    /// "queued", "cancelled" or "expired".
-    pub status: String,
-}
-
-impl From<&JobEntry> for JobView {
-    fn from(entry: &JobEntry) -> Self {
-        Self {
-            owner: Text(entry.owner),
-            program: Text(entry.spec.program),
-            input: Text(entry.spec.input),
-            max_run_ms: entry.spec.max_run_ms.get(),
-            memory_mib_min: entry.spec.memory_mib_min,
-            escrow: Tgrid(entry.escrow),
-            escrow_units: Units(entry.escrow),
-            submitted: Number(entry.submitted),
-            expires: Number(entry.expires),
-            status: match entry.status {
-                JobStatus::Queued => "queued",
-                JobStatus::Cancelled => "cancelled",
-                JobStatus::Expired => "expired",
-            }
-            .to_owned(),
         }
     }
 }
@@ -589,7 +549,12 @@ impl EntryView {
             | Noun::Log
             | Noun::Params
             | Noun::Cursor
-            | Noun::Absence => Self::Opaque,
+            | Noun::Absence
+            | Noun::List
+            | Noun::Program
+            | Noun::Piece
+            | Noun::Draft
+            | Noun::Dispute => Self::Opaque,
         })
     }
 

@@ -285,6 +285,15 @@ impl Chain {
         Ok(bytes.map(|bytes| T::from_bytes(&bytes)).transpose()?)
     }
 
+    /// Reads the bytes of one entry of the latest final state.
+    ///
+    /// # Errors
+    /// If the node stopped.
+    pub async fn raw_entry(&self, key: StateKey) -> Result<Option<Vec<u8>>, ChainError> {
+        let bytes = self.node.read(vec![key]).await?.pop().flatten();
+        Ok(bytes.map(|bytes| bytes.to_vec()))
+    }
+
     /// Lists entries of one noun, at most `limit`.
     ///
     /// # Errors

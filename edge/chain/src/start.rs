@@ -20,6 +20,7 @@ use tg_types::{
     ids::{AccountId, Hash32, HeaderDigest},
     key::SecretKey,
     tick::Height,
+    traits::StepJudge,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -62,6 +63,8 @@ pub struct ChainConfig {
     pub cache_pages: usize,
     /// Secret seed for the coefficients of batched signature checks.
     pub seed: [u8; 32],
+    /// Judges tensor programs. All nodes of a network must have the same.
+    pub judge: Arc<dyn StepJudge>,
 }
 
 /// Why a node did not come up.
@@ -127,6 +130,7 @@ pub fn prepare(
         domain,
         equivocation: Arc::new(committee.clone()),
         certificates: Arc::new(committee.clone()),
+        judge: config.judge,
         #[cfg(feature = "planted-bugs")]
         planted: None,
     };

@@ -35,7 +35,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Instant;
 use tg_types::node::DEVICES_MAX;
-use tg_types::{Device, DeviceKind, Name};
+use tg_types::{Device, DeviceKind, Features, Name};
 
 /// Where to look for devices. Made from settings and environment elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -321,15 +321,18 @@ impl Catalogue {
 /// out, and so is what is beyond the bound of a descriptor.
 fn offered(devices: &[DeviceFacts]) -> Vec<Device> {
     let mut found: Vec<Device> = Vec::new();
-    let mut add = |kind: DeviceKind, model: &str, memory_mib: u32| {
+    let mut add = |kind: DeviceKind, model: &str, memory_mib: u32, features: Features| {
         let model = printable(model);
         let is_equal = |other: &&mut Device| {
-            other.kind == kind && other.model == model && other.memory_mib == memory_mib
+            other.kind == kind
+                && other.model == model
+                && other.memory_mib == memory_mib
+                && other.features == features
         };
         if let Some(equal) = found.iter_mut().find(is_equal) {
             equal.count = equal.count.saturating_add(1);
         } else if found.len() < DEVICES_MAX {
-            found.push(Device { kind, model, memory_mib, count: 1 });
+            found.push(Device { kind, model, memory_mib, count: 1, features });
         }
     };
     for facts in devices {
@@ -338,18 +341,28 @@ fn offered(devices: &[DeviceFacts]) -> Vec<Device> {
             Kind::Gpu => DeviceKind::Gpu,
             Kind::Accelerator | Kind::Software => continue,
         };
+        let features = features_of(facts);
         if facts.mig == MigMode::On || !facts.partitions.is_empty() {
             for part in &facts.partitions {
                 let Some(memory) = part.memory else { continue };
-                add(kind, &format!("{} MIG {}", facts.model, part.profile), memory.total_mib);
+                let model = format!("{} MIG {}", facts.model, part.profile);
+                add(kind, &model, memory.total_mib, features.with(Features::PARTITION));
             }
         } else if let Some(mib) =
             facts.memory.map(|memory| memory.total_mib).or(facts.value_mib_max)
         {
-            add(kind, &facts.model, mib);
+            add(kind, &facts.model, mib, features);
         }
     }
     found
+}
+
+/// What of a device's features the ledger has words for.
+fn features_of(facts: &DeviceFacts) -> Features {
+    let known =
+        [(Feature::TensorCores, Features::TENSOR_CORES), (Feature::Fp16, Features::HALF_PRECISION)];
+    let present = known.into_iter().filter(|(feature, _)| facts.features.contains(feature));
+    present.fold(Features::NONE, |all, (_, one)| all.with(one))
 }
 
 /// A name as the ledger takes it: letters that it does not know are left out, and what is too long

@@ -2,19 +2,23 @@
 //! hold. It knows nothing of how the ledger executes; that a payment is booked twice, a refund lost
 //! or a fee shared wrongly shows as a difference.
 
+mod fits;
+mod jobs;
+
 use crate::{
     scan::Scan,
     violation::{Invariant, Violations},
 };
+use fits::fits;
+use jobs::JobBooks;
 use std::collections::{BTreeMap, BTreeSet};
 use tg_types::{
     amount::Amount,
     genesis::Genesis,
-    header::Header,
-    ids::{AccountId, JobId, NodeId, TxId},
+    ids::{AccountId, NodeId, TxId},
     key::{Domain, PublicKey},
-    reason::Reason,
     receipt::{BlockReceipt, Event, Receipt, Status},
+    tick::Tick,
     tx::{Action, Lane, SignedTx},
 };
 
@@ -29,7 +33,7 @@ struct StakeBook {
 pub(crate) struct Audit {
     balances: BTreeMap<AccountId, i128>,
     stakes: BTreeMap<AccountId, StakeBook>,
-    jobs: BTreeMap<JobId, i128>,
+    jobs: JobBooks,
     treasury: i128,
     burned: i128,
     next: BTreeMap<(AccountId, Lane), u64>,
@@ -39,6 +43,8 @@ pub(crate) struct Audit {
     quorum: usize,
     /// Owners of seats that may be slashed, because they do equivocate.
     liars: BTreeSet<AccountId>,
+    /// How often what happened, by the reasons of events.
+    pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
 fn units(amount: Amount) -> i128 {
@@ -51,7 +57,7 @@ impl Audit {
         Self {
             balances: BTreeMap::new(),
             stakes: BTreeMap::new(),
-            jobs: BTreeMap::new(),
+            jobs: JobBooks::new(genesis.params()),
             treasury: units(genesis.treasury()),
             burned: 0,
             next: BTreeMap::new(),
@@ -60,6 +66,7 @@ impl Audit {
             domain: genesis.domain(),
             quorum: seats - (seats - 1) / 3,
             liars: liars.iter().map(|key| AccountId::from(*key)).collect(),
+            counts: BTreeMap::new(),
         }
     }
 
@@ -67,7 +74,7 @@ impl Audit {
     pub(crate) fn book(
         &mut self,
         genesis: &Genesis,
-        header: &Header,
+        tick: Tick,
         txs: &[SignedTx],
         receipts: &[Receipt],
         block: &BlockReceipt,
@@ -76,21 +83,33 @@ impl Audit {
         found.check(txs.len() == receipts.len(), Invariant::Replay, || {
             format!("{} receipts for {} transactions", receipts.len(), txs.len())
         });
-        // What fell due comes before the transactions, the fees after them.
+        // What fell due comes before the transactions, placements and fees after them.
         let fees: i128 = receipts.iter().map(|receipt| units(receipt.fee)).sum();
-        for event in &block.events {
+        let (first, last) = Self::split(&block.events);
+        for event in first {
             self.book_event(genesis, None, event, found);
         }
         for (tx, receipt) in txs.iter().zip(receipts) {
-            self.book_tx(genesis, header, tx, receipt, found);
+            self.book_tx(genesis, tick, tx, receipt, found);
+        }
+        for event in last {
+            self.book_event(genesis, None, event, found);
         }
         self.check_fees(genesis, fees, block, found);
+    }
+
+    /// What a block did before its transactions, and after them.
+    pub(crate) fn split(events: &[Event]) -> (&[Event], &[Event]) {
+        let is_last =
+            |event: &&Event| matches!(event, Event::JobPlaced { .. } | Event::FeesShared { .. });
+        let last = events.iter().rev().take_while(is_last).count();
+        events.split_at(events.len() - last)
     }
 
     fn book_tx(
         &mut self,
         genesis: &Genesis,
-        header: &Header,
+        tick: Tick,
         tx: &SignedTx,
         receipt: &Receipt,
         found: &mut Violations,
@@ -113,13 +132,17 @@ impl Audit {
                 self.reports.entry((*epoch, *node)).or_default().insert(body.sender);
             }
         }
-        let fits = fits(body.sender, id, &body.action, receipt, header, genesis);
+        if let Action::SubmitJobs { specs, .. } = &body.action {
+            self.jobs.submit(id, specs.as_slice());
+        }
+        let fits = fits((body.sender, id), &body.action, receipt, tick, genesis);
         found.check(fits, Invariant::Authority, || {
             format!("{id:?} ({:?}) led to {:?} {:?}", body.action, receipt.status, receipt.events)
         });
         for event in &receipt.events {
             self.book_event(genesis, Some((body.sender, &body.action)), event, found);
         }
+        self.jobs.check_seals(&body.action, &receipt.events, found);
     }
 
     fn book_event(
@@ -129,39 +152,15 @@ impl Audit {
         event: &Event,
         found: &mut Violations,
     ) {
+        *self.counts.entry(event.reason().code()).or_default() += 1;
         match event {
             Event::AccountCredited { account, amount } => self.pay(account, units(*amount)),
             Event::Transferred { from, to, amount } => {
                 self.pay(from, -units(*amount));
                 self.pay(to, units(*amount));
             }
-            Event::Staked { account, amount } => {
-                // Seats have their stake from the genesis; others pay for it.
-                if by.is_some() {
-                    self.pay(account, -units(*amount));
-                }
-                self.stakes.entry(*account).or_default().active += units(*amount);
-            }
-            Event::UnbondingStarted { account, amount, due: _ } => {
-                let stake = self.stakes.entry(*account).or_default();
-                stake.active -= units(*amount);
-                stake.unbonding += units(*amount);
-            }
-            Event::Unbonded { account, amount } => {
-                self.pay(account, units(*amount));
-                self.stakes.entry(*account).or_default().unbonding -= units(*amount);
-            }
-            Event::JobQueued { job, owner, escrow } => {
-                self.pay(owner, -units(*escrow));
-                self.jobs.insert(*job, units(*escrow));
-            }
-            Event::JobCancelled { job, owner, refund }
-            | Event::JobExpired { job, owner, refund } => {
-                let locked = self.jobs.insert(*job, 0);
-                found.check(locked == Some(units(*refund)), Invariant::Money, || {
-                    format!("{job:?} had {locked:?} locked and {refund} came back")
-                });
-                self.pay(owner, units(*refund));
+            Event::Staked { .. } | Event::UnbondingStarted { .. } | Event::Unbonded { .. } => {
+                self.book_stake(by.is_some(), event);
             }
             Event::Slashed { offender, reporter, amount, bounty } => {
                 self.slash(genesis, offender, units(*amount), found);
@@ -177,13 +176,163 @@ impl Audit {
                 self.burned += units(*burned);
                 self.treasury += units(*treasury);
             }
-            Event::NodeDropped { node, .. } => self.check_drop(by, node, found),
+            Event::JobQueued { .. }
+            | Event::JobCancelled { .. }
+            | Event::JobExpired { .. }
+            | Event::JobSettled { .. }
+            | Event::JobFailed { .. }
+            | Event::ProviderPaid { .. }
+            | Event::CheckerPaid { .. } => self.book_job(event, found),
+            Event::NodeSlashed { .. }
+            | Event::NodeFined { .. }
+            | Event::DisputeOpened { .. }
+            | Event::DisputeEnded { .. } => self.book_fault(event, found),
+            Event::NodeAbsent { node, .. } => {
+                self.check_absence(by, node, found);
+                self.jobs.note(event, by.map(|(sender, _)| sender), found);
+            }
             Event::NodeRegistered { .. }
             | Event::NodeChanged { .. }
             | Event::NodeLeft { .. }
-            | Event::AbsenceReported { .. }
-            | Event::BeaconRecorded { .. } => {}
+            | Event::NodeDropped { .. }
+            | Event::JobPlaced { .. }
+            | Event::RunEnded { .. }
+            | Event::ResultCommitted { .. }
+            | Event::ResultRevealed { .. }
+            | Event::CheckDrawn { .. }
+            | Event::CheckCommitted { .. }
+            | Event::CheckPassed { .. }
+            | Event::CheckMissed { .. }
+            | Event::DisputeAnswered { .. }
+            | Event::ClaimPicked { .. } => {
+                self.jobs.note(event, by.map(|(sender, _)| sender), found);
+            }
+            Event::AbsenceReported { .. }
+            | Event::BeaconRecorded { .. }
+            | Event::ProgramRecorded { .. }
+            | Event::ResultNotDrawn { .. }
+            | Event::RunsDisagreed { .. } => {}
         }
+    }
+
+    /// Books money on its way to, at and from stake.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only events of stake come here")]
+    fn book_stake(&mut self, is_asked_for: bool, event: &Event) {
+        match event {
+            Event::Staked { account, amount } => {
+                // Seats have their stake from the genesis; others pay for it.
+                if is_asked_for {
+                    self.pay(account, -units(*amount));
+                }
+                self.stakes.entry(*account).or_default().active += units(*amount);
+            }
+            Event::UnbondingStarted { account, amount, due: _ } => {
+                let stake = self.stakes.entry(*account).or_default();
+                stake.active -= units(*amount);
+                stake.unbonding += units(*amount);
+            }
+            Event::Unbonded { account, amount } => {
+                self.pay(account, units(*amount));
+                self.stakes.entry(*account).or_default().unbonding -= units(*amount);
+            }
+            _ => {}
+        }
+    }
+
+    /// Books what a job costs, pays and gives back.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only events of jobs' money come here")]
+    fn book_job(&mut self, event: &Event, found: &mut Violations) {
+        match event {
+            Event::JobQueued { job, owner, escrow } => {
+                self.pay(owner, -units(*escrow));
+                self.jobs.lock(job, owner, units(*escrow), found);
+            }
+            Event::JobCancelled { job, owner, refund }
+            | Event::JobExpired { job, owner, refund }
+            | Event::JobFailed { job, owner, refund } => {
+                self.jobs.close(job, owner, units(*refund), found);
+                self.pay(owner, units(*refund));
+            }
+            Event::ProviderPaid { job, node, owner, amount }
+            | Event::CheckerPaid { job, node, owner, amount } => {
+                let is_check = matches!(event, Event::CheckerPaid { .. });
+                let amount = units(*amount);
+                let fees = self.jobs.pay_work(job, (node, owner), amount, is_check, found);
+                self.pay(owner, amount);
+                if let Ok(account) = node.account() {
+                    self.pay(&account, fees);
+                }
+            }
+            Event::JobSettled { job, owner, output, charged, refund } => {
+                let (charged, refund) = (units(*charged), units(*refund));
+                self.jobs.settle(job, owner, output, (charged, refund), found);
+                self.pay(owner, refund);
+            }
+            _ => found.add(Invariant::Money, format!("{event:?} moves no job's money")),
+        }
+    }
+
+    /// Books what objections and faults cost.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only events of faults come here")]
+    fn book_fault(&mut self, event: &Event, found: &mut Violations) {
+        match event {
+            Event::DisputeOpened { job, challenger, bond } => {
+                self.pay(challenger, -units(*bond));
+                self.jobs.dispute(job, *challenger, units(*bond), found);
+            }
+            Event::DisputeEnded { job, why, .. } => {
+                if let Some(verdict) = self.jobs.decide(job, *why, found) {
+                    self.pay(&verdict.paid.0, verdict.paid.1);
+                    self.burned += verdict.burned;
+                }
+            }
+            Event::NodeSlashed { job, node, owner, amount, bounty } => {
+                let held = self.held(owner);
+                let due = self.jobs.slash(job, node, held, found);
+                let (amount, bounty) = (units(*amount), units(*bounty));
+                self.lose(owner, (amount, due.amount), found);
+                found.check(bounty == due.bounty, Invariant::Money, || {
+                    format!("{bounty} of what {node:?} lost was given away, not {}", due.bounty)
+                });
+                if let Some(challenger) = due.to {
+                    self.pay(&challenger, bounty);
+                    self.burned -= bounty;
+                }
+            }
+            Event::NodeFined { job, node, owner, amount } => {
+                let held = self.held(owner);
+                let expected = self.jobs.fine(job, node, held, found);
+                self.lose(owner, (units(*amount), expected), found);
+            }
+            _ => found.add(Invariant::Money, format!("{event:?} is no fault")),
+        }
+    }
+
+    /// Everything that an account has at stake.
+    fn held(&self, owner: &AccountId) -> i128 {
+        self.stakes.get(owner).map_or(0, |stake| stake.active + stake.unbonding)
+    }
+
+    /// An owner loses stake, as much as its fault costs, and it is burned.
+    fn lose(
+        &mut self,
+        owner: &AccountId,
+        (amount, expected): (i128, i128),
+        found: &mut Violations,
+    ) {
+        found.check(amount == expected, Invariant::Slashing, || {
+            format!("{owner:?} lost {amount}, expected {expected}")
+        });
+        self.take_stake(owner, amount);
+        self.burned += amount;
+    }
+
+    /// What is active goes first, then what is unbonding.
+    fn take_stake(&mut self, owner: &AccountId, amount: i128) {
+        let stake = self.stakes.entry(*owner).or_default();
+        let from_active = amount.min(stake.active);
+        stake.active -= from_active;
+        stake.unbonding -= amount - from_active;
     }
 
     fn pay(&mut self, account: &AccountId, amount: i128) {
@@ -206,13 +355,16 @@ impl Audit {
         found.check(amount == expected, Invariant::Slashing, || {
             format!("{offender:?} lost {amount} of {stake:?}, expected {expected}")
         });
-        let from_active = amount.min(stake.active);
-        stake.active -= from_active;
-        stake.unbonding -= amount - from_active;
+        self.take_stake(offender, amount);
     }
 
-    /// A node is dropped only when a quorum of seats missed it in one epoch.
-    fn check_drop(&self, by: Option<(AccountId, &Action)>, node: &NodeId, found: &mut Violations) {
+    /// A node is absent only when a quorum of seats missed it in one epoch.
+    fn check_absence(
+        &self,
+        by: Option<(AccountId, &Action)>,
+        node: &NodeId,
+        found: &mut Violations,
+    ) {
         let votes = match by {
             Some((_, Action::ReportAbsent { epoch, .. })) => {
                 self.reports.get(&(*epoch, *node)).map_or(0, BTreeSet::len)
@@ -220,7 +372,7 @@ impl Audit {
             Some(_) | None => 0,
         };
         found.check(votes >= self.quorum, Invariant::Authority, || {
-            format!("{node:?} was dropped on {votes} reports, a quorum is {}", self.quorum)
+            format!("{node:?} is absent on {votes} reports, a quorum is {}", self.quorum)
         });
     }
 
@@ -273,9 +425,14 @@ impl Audit {
             });
         }
         for (id, job) in &scan.jobs {
-            let booked = self.jobs.get(id).copied();
+            let booked = self.jobs.locked(id);
             found.check(booked == Some(units(job.escrow)), Invariant::Money, || {
                 format!("{id:?} locks {}, events explain {booked:?}", job.escrow)
+            });
+            let bond = scan.disputes.get(id).map(|dispute| units(dispute.bond));
+            let booked = self.jobs.disputed(id);
+            found.check(booked == bond, Invariant::Money, || {
+                format!("{bond:?} stands on an objection to {id:?}, events explain {booked:?}")
             });
         }
         if let Some(totals) = &scan.totals {
@@ -285,61 +442,5 @@ impl Audit {
                 format!("treasury and burned are {held:?}, events explain {booked:?}")
             });
         }
-    }
-}
-
-/// Whether a receipt is one that this action of this sender may have.
-fn fits(
-    sender: AccountId,
-    id: TxId,
-    action: &Action,
-    receipt: &Receipt,
-    header: &Header,
-    genesis: &Genesis,
-) -> bool {
-    let events = receipt.events.as_slice();
-    if let Status::Failed(reason) = receipt.status {
-        return match (reason, events) {
-            (Reason::EvidenceForged, [Event::PenaltyTaken { account, .. }]) => *account == sender,
-            (_, events) => events.is_empty(),
-        };
-    }
-    match (action, events) {
-        (Action::Transfer { to, amount, .. }, [event]) => {
-            *event == Event::Transferred { from: sender, to: *to, amount: *amount }
-        }
-        (Action::Stake { amount }, [event]) => {
-            *event == Event::Staked { account: sender, amount: *amount }
-        }
-        (Action::Unstake { amount }, [event]) => {
-            header.tick.plus(genesis.params().unbonding).is_ok_and(|due| {
-                *event == Event::UnbondingStarted { account: sender, amount: *amount, due }
-            })
-        }
-        (Action::RegisterNode { node, .. }, [event]) => {
-            *event == Event::NodeRegistered { node: *node, owner: sender }
-        }
-        (Action::ChangeNode { node, .. }, [event]) => {
-            *event == Event::NodeChanged { node: *node, owner: sender }
-        }
-        (Action::LeaveNode { node }, [event]) => {
-            *event == Event::NodeLeft { node: *node, owner: sender }
-        }
-        (Action::SubmitJob { escrow, .. }, [event]) => {
-            *event == Event::JobQueued { job: JobId::of(id), owner: sender, escrow: *escrow }
-        }
-        (Action::CancelJob { job }, [Event::JobCancelled { job: closed, owner, .. }]) => {
-            closed == job && *owner == sender
-        }
-        (Action::SubmitEvidence { .. }, [Event::Slashed { reporter, .. }]) => *reporter == sender,
-        (
-            Action::ReportAbsent { epoch, .. },
-            [Event::AbsenceReported { reporter, epoch: at, .. }, dropped @ ..],
-        ) => {
-            *reporter == sender
-                && at == epoch
-                && dropped.iter().all(|event| matches!(event, Event::NodeDropped { .. }))
-        }
-        _ => false,
     }
 }

@@ -15,7 +15,8 @@ use tg_chain::Outcome;
 use tg_sim::cluster::{Directory, Live};
 use tg_types::{
     amount::Amount,
-    ids::{AccountId, IdempotencyId, TxId},
+    codec::Decode,
+    ids::{AccountId, IdempotencyId, StateKey, TxId},
     key::{Domain, SecretKey},
     reason::Reason,
     receipt::Status,
@@ -210,6 +211,16 @@ impl Client {
 
     fn advance(&mut self) {
         self.nonce = self.nonce.next().expect("a run has few transactions");
+    }
+
+    /// An entry as a random honest node has it; absent if the node does not say.
+    pub(crate) async fn entry<T>(&mut self, key: StateKey) -> Option<T>
+    where
+        T: Decode + Send + 'static,
+    {
+        let (_, live) = self.pick()?;
+        let asking = async move { live.chain.entry(key).await.ok().flatten() };
+        self.context.timeout(OFFER_PATIENCE, asking).await.ok().flatten()
     }
 
     /// The honest nodes that are up.

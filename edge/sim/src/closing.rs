@@ -19,7 +19,7 @@ use tg_types::{
 };
 
 /// Nouns of the state, which are scanned one by one.
-const NOUNS: [Noun; 14] = [
+const NOUNS: [Noun; 19] = [
     Noun::Totals,
     Noun::Account,
     Noun::Seen,
@@ -34,6 +34,11 @@ const NOUNS: [Noun; 14] = [
     Noun::Validator,
     Noun::Cursor,
     Noun::Absence,
+    Noun::List,
+    Noun::Program,
+    Noun::Dispute,
+    Noun::Piece,
+    Noun::Draft,
 ];
 
 /// Entries of one noun; a run has far fewer.

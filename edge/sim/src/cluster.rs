@@ -368,6 +368,7 @@ impl Cluster {
             leader_timeout: self.plan.leader_timeout,
             cache_pages: CACHE_PAGES,
             seed: *key,
+            judge: Arc::new(tg_types::NoPrograms),
         };
         let (mut node, prepared) =
             prepare(config, |rules| (self.plan.adjust)(rules)).expect("the plan fits its genesis");

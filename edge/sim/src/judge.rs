@@ -73,7 +73,7 @@ pub(crate) struct Judge {
     committee: Committee,
     verdicts: Verdicts,
     view: MemoryView,
-    audit: Audit,
+    pub(crate) audit: Audit,
     honest: Vec<usize>,
     ears: Vec<Ear>,
     /// Which digests nodes have told of which heights.
@@ -98,6 +98,7 @@ impl Judge {
             domain,
             equivocation: Arc::new(committee.clone()),
             certificates: Arc::new(verdicts.clone()),
+            judge: Arc::new(tg_types::NoPrograms),
             #[cfg(feature = "planted-bugs")]
             planted: None,
         };
@@ -227,10 +228,11 @@ impl Judge {
         let genesis = Arc::clone(&self.rules.genesis);
         let found = &mut self.found;
         let (block, receipts) = (&receipts.block, &receipts.receipts);
-        self.audit.book(&genesis, &header, &content.txs, receipts, block, found);
+        self.audit.book(&genesis, header.tick, &content.txs, receipts, block, found);
         let scan = Scan::of(&self.view, found);
         scan.check_supply(&genesis, found);
         scan.check_due(header.tick, found);
+        scan.check_work(found);
         self.audit.compare(&scan, found);
         self.keep(header, payload, record, &content, &txs);
     }

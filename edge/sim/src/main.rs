@@ -18,6 +18,7 @@ mod scan;
 mod storm;
 mod trace;
 mod violation;
+mod worker;
 mod workload;
 mod world;
 

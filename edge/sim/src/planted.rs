@@ -43,6 +43,12 @@ impl Plant {
                 PlantedBug::DropOnOneReport => "drop-on-one-report",
                 PlantedBug::KeepAllFees => "keep-all-fees",
                 PlantedBug::MintOnTransfer => "mint-on-transfer",
+                PlantedBug::SkipSeal => "skip-seal",
+                PlantedBug::SelfCheck => "self-check",
+                PlantedBug::PayTwiceOnSettle => "pay-twice-on-settle",
+                PlantedBug::ForgetBond => "forget-bond",
+                PlantedBug::SlashHonest => "slash-honest",
+                PlantedBug::SkipTurn => "skip-turn",
             },
         }
     }

@@ -4,6 +4,7 @@ use crate::violation::Violation;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tg_sim::cluster::Counts;
+use tg_types::reason::Reason;
 
 /// What happened in one run.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Report {
     pub(crate) txs_submitted: usize,
     pub(crate) txs_acknowledged: usize,
     pub(crate) slashed: usize,
+    /// How often what happened, by the reasons of events.
+    pub(crate) events: BTreeMap<&'static str, u64>,
     pub(crate) virtual_s: f64,
     pub(crate) real_s: f64,
     pub(crate) trace_hash: String,
@@ -44,6 +47,7 @@ impl Report {
             txs_submitted: 0,
             txs_acknowledged: 0,
             slashed: 0,
+            events: BTreeMap::new(),
             virtual_s: 0.0,
             real_s: 0.0,
             trace_hash: String::new(),
@@ -71,6 +75,7 @@ impl Report {
             "txs_submitted": self.txs_submitted,
             "txs_acknowledged": self.txs_acknowledged,
             "equivocators_caught": self.slashed,
+            "events": self.events,
             "virtual_s": round(self.virtual_s),
             "real_s": round(self.real_s),
             "signatures": "real",
@@ -118,6 +123,7 @@ pub(crate) struct Summary {
     messages: Counts,
     txs_acknowledged: usize,
     slashed: usize,
+    events: BTreeMap<&'static str, u64>,
     virtual_s: f64,
     cpu_s: f64,
     pub(crate) failed: Vec<(u64, Violation)>,
@@ -141,6 +147,9 @@ impl Summary {
         self.messages.repeated += report.messages.repeated;
         self.txs_acknowledged += report.txs_acknowledged;
         self.slashed += report.slashed;
+        for (reason, count) in &report.events {
+            *self.events.entry(reason).or_default() += count;
+        }
         self.virtual_s += report.virtual_s;
         self.cpu_s += report.real_s;
         self.failed.extend(report.violations.iter().map(|found| (report.seed, found.clone())));
@@ -162,6 +171,7 @@ impl Summary {
             "messages_repeated": self.messages.repeated,
             "txs_acknowledged": self.txs_acknowledged,
             "equivocators_caught": self.slashed,
+            "events": self.events,
             "virtual_s": round(self.virtual_s),
             "real_s": round(wall_s),
             "thread_s": round(self.cpu_s),
@@ -195,6 +205,20 @@ impl Summary {
             self.faults,
             self.faults_min.unwrap_or(0),
             kinds.join(", "),
+        ));
+        let count = |reason: Reason| self.events.get(reason.code()).copied().unwrap_or(0);
+        text.push_str(&format!(
+            "{} jobs queued, {} runs placed, {} results shown, {} jobs settled, {} failed; {} runs \
+             missed, {} lost; {} nodes fined, {} slashed\n",
+            count(Reason::JobQueued),
+            count(Reason::JobPlaced),
+            count(Reason::ResultRevealed),
+            count(Reason::JobSettled),
+            count(Reason::JobFailed),
+            count(Reason::RunMissed),
+            count(Reason::RunLost),
+            count(Reason::NodeFined),
+            count(Reason::NodeSlashed),
         ));
         text.push_str(&format!(
             "messages: {} delivered, {} lost, {} cut off, {} repeated; {} lies told\n",

@@ -216,6 +216,7 @@ fn report(
         txs_submitted: pages.submitted,
         txs_acknowledged: pages.acknowledged.len(),
         slashed: pages.accused.len(),
+        events: judge.audit.counts,
         virtual_s: drive.now_ms() as f64 / 1_000.0,
         trace_hash: trace.hex(),
         violations: judge.found.into_vec(),

@@ -1,15 +1,18 @@
 //! A full look at a state: every entry is decoded and encoded again, and all money is counted.
 
+mod work;
+
 use crate::violation::{Invariant, Violations};
 use std::collections::BTreeMap;
 use tg_ledger::{
-    AbsenceEntry, AccountEntry, BeaconEntry, Cursor, DueHead, DuePage, HeaderEntry, JobEntry,
-    LogEntry, MemoryView, NodeEntry, ParamsEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+    AbsenceEntry, AccountEntry, BeaconEntry, Cursor, DisputeEntry, DraftEntry, DueHead, DuePage,
+    HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, MemoryView, NodeEntry, ParamsEntry,
+    PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
 };
 use tg_types::{
     codec::{Decode, Encode},
     genesis::Genesis,
-    ids::{AccountId, JobId, Noun, StateKey},
+    ids::{AccountId, JobId, NodeId, Noun, StateKey},
     job::JobStatus,
     key::PublicKey,
     tick::{DurationMs, Tick},
@@ -21,6 +24,11 @@ pub(crate) struct Scan {
     pub(crate) balances: BTreeMap<AccountId, u128>,
     pub(crate) stakes: BTreeMap<AccountId, StakeEntry>,
     pub(crate) jobs: BTreeMap<JobId, JobEntry>,
+    pub(crate) disputes: BTreeMap<JobId, DisputeEntry>,
+    nodes: BTreeMap<NodeId, NodeEntry>,
+    /// Lists by their numbers, pages by theirs.
+    list_heads: BTreeMap<[u64; 2], ListHead>,
+    list_pages: BTreeMap<([u64; 2], u64), ListPage>,
     pub(crate) slashed: Vec<PublicKey>,
     pub(crate) totals: Option<Totals>,
     pub(crate) cursor: Option<Cursor>,
@@ -73,7 +81,18 @@ impl Scan {
                 }
             }
             Noun::Seen => drop(read::<SeenEntry>(key, bytes, found)),
-            Noun::Node => drop(read::<NodeEntry>(key, bytes, found)),
+            Noun::Node => {
+                let node = NodeId::new(key.id());
+                self.nodes.extend(read(key, bytes, found).map(|entry| (node, entry)));
+            }
+            Noun::Dispute => {
+                let job = JobId::new(key.id());
+                self.disputes.extend(read(key, bytes, found).map(|entry| (job, entry)));
+            }
+            Noun::List => self.add_list(key, bytes, found),
+            Noun::Program => drop(read::<ProgramEntry>(key, bytes, found)),
+            Noun::Piece => drop(read::<PieceEntry>(key, bytes, found)),
+            Noun::Draft => drop(read::<DraftEntry>(key, bytes, found)),
             Noun::Headers => drop(read::<HeaderEntry>(key, bytes, found)),
             Noun::Beacon => drop(read::<BeaconEntry>(key, bytes, found)),
             Noun::Log => drop(read::<LogEntry>(key, bytes, found)),
@@ -82,6 +101,21 @@ impl Scan {
             // A bucket's head stands before its pages, which are counted from one in its key.
             Noun::Due if key.id()[8..16] == [0; 8] => drop(read::<DueHead>(key, bytes, found)),
             Noun::Due => drop(read::<DuePage>(key, bytes, found)),
+        }
+    }
+
+    /// A list's head stands before its pages, which are counted from one in its key.
+    fn add_list(&mut self, key: &StateKey, bytes: &[u8], found: &mut Violations) {
+        let id = key.id();
+        let (words, _) = id.as_chunks::<8>();
+        let number = |place: usize| words.get(place).map_or(0, |word| u64::from_le_bytes(*word));
+        let list = [number(1), number(2)];
+        match number(0) {
+            0 => self.list_heads.extend(read(key, bytes, found).map(|head| (list, head))),
+            page => {
+                let page = (list, page - 1);
+                self.list_pages.extend(read(key, bytes, found).map(|entry| (page, entry)));
+            }
         }
     }
 
@@ -96,9 +130,11 @@ impl Scan {
         let unbonding = |stake: &StakeEntry| -> u128 {
             stake.unbonding.as_slice().iter().map(|item| units(item.amount)).sum()
         };
+        let in_jobs: u128 = self.jobs.values().map(|job| units(job.escrow)).sum();
+        let in_disputes: u128 = self.disputes.values().map(|it| units(it.bond)).sum();
         let counted = [
             ("balances", self.balances.values().sum(), totals.balances),
-            ("escrow", self.jobs.values().map(|job| units(job.escrow)).sum(), totals.escrow),
+            ("escrow", in_jobs + in_disputes, totals.escrow),
             ("staked", self.stakes.values().map(|stake| units(stake.active)).sum(), totals.staked),
             ("unbonding", self.stakes.values().map(unbonding).sum(), totals.unbonding),
         ];
@@ -128,10 +164,20 @@ impl Scan {
             }
         }
         for (id, job) in &self.jobs {
-            let waits = job.status == JobStatus::Queued && is_over(job.expires);
-            found.check(!waits, Invariant::DueDate, || {
+            let is_unfinished = matches!(job.status, JobStatus::Queued | JobStatus::Running);
+            found.check(!is_unfinished || !is_over(job.expires), Invariant::DueDate, || {
                 format!("{id:?} should have expired at {}, now {tick}", job.expires)
             });
+            if job.status.is_final() {
+                continue;
+            }
+            for run in job.live().filter(|run| is_over(run.deadline)) {
+                let (node, deadline) = (run.node, run.deadline);
+                found.add(
+                    Invariant::DueDate,
+                    format!("{id:?}: {node:?} had to go on at {deadline}, now {tick}"),
+                );
+            }
         }
     }
 }

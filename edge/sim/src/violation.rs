@@ -25,6 +25,8 @@ pub(crate) enum Invariant {
     Conviction,
     /// Nobody acts for another: signatures, owners, quorums, certificates.
     Authority,
+    /// Runs, bonds, queue and lists of nodes agree with each other, and work ends as it went.
+    Work,
     /// What has a date happens at that date.
     DueDate,
     /// Stored bytes decode to a value with the same bytes.
@@ -51,6 +53,7 @@ impl Invariant {
             Self::Slashing => "slashing",
             Self::Conviction => "conviction",
             Self::Authority => "authority",
+            Self::Work => "work",
             Self::DueDate => "due-date",
             Self::Canonical => "canonical",
             Self::Bounded => "bounded",

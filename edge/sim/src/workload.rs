@@ -3,7 +3,8 @@
 use crate::{
     book::Book,
     client::{Client, Ended},
-    world::{Vice, World, chance},
+    worker,
+    world::{Habit, Purse, Vice, World, chance},
 };
 use commonware_runtime::{Spawner as _, Supervisor as _, deterministic};
 use rand::RngExt as _;
@@ -14,14 +15,17 @@ use tg_types::{
     amount::Amount,
     bounded::List,
     ids::{AccountId, Hash32, JobId, NodeId},
-    job::JobSpec,
-    key::PublicKey,
-    node::{Device, DeviceKind, NodeDescriptor},
+    job::{JobSpec, Needs, RunFailure, Tier, Work},
+    key::{Kind, PublicKey, SecretKey},
+    node::{Device, DeviceKind, Features, NodeDescriptor},
     receipt::Status,
     tick::DurationMs,
     traits::EquivocationCheck as _,
-    tx::{Action, Evidence, Memo, NodeSet},
+    tx::{Action, Evidence, Memo, NodeSet, ProgramPiece, Sealed},
 };
+
+/// More memory than any node has: such a job waits until it expires or is taken back.
+const MEMORY_MIB_TOO_MUCH: u32 = 100_000;
 
 /// What a client is out for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +34,10 @@ enum Role {
     Payer,
     /// Stakes and unstakes.
     Staker,
-    /// Registers, changes and removes nodes.
+    /// Stakes for nodes, registers, changes and removes them.
     Provider,
+    /// A node.
+    Worker(Habit),
     /// Submits and cancels jobs.
     Customer,
     /// Tries what it must not.
@@ -54,10 +60,12 @@ pub(crate) fn start(
     book: &Book,
 ) -> usize {
     use Role::{Cheat, Customer, Payer, Provider, Staker, Thief, Witness};
-    let mut cast: Vec<(&crate::world::Purse, u8, Role)> = Vec::new();
-    let roles = [Payer, Payer, Staker, Provider, Customer, Thief, Cheat, Witness];
+    let mut cast: Vec<(&Purse, u8, Role)> = Vec::new();
+    let roles =
+        [Payer, Payer, Staker, Provider, Customer, Thief, Cheat, Witness, Provider, Provider];
     cast.extend(world.clients.iter().zip(roles).map(|(purse, role)| (purse, 0, role)));
     cast.extend(world.clients.first().map(|purse| (purse, 3, Payer)));
+    cast.extend(world.workers.iter().map(|it| (&it.purse, 0, Role::Worker(it.habit))));
     for (place, purse) in world.validators.iter().enumerate() {
         match world.vice(place) {
             None => cast.push((purse, 0, Role::Guard)),
@@ -90,6 +98,8 @@ struct Actor {
     committee: Committee,
     convicted: BTreeSet<PublicKey>,
     epoch_ms: u64,
+    /// Seeds of the keys of the nodes that this client owns.
+    workers: Vec<[u8; 32]>,
     made: u8,
 }
 
@@ -97,6 +107,7 @@ impl Actor {
     fn new(client: Client, role: Role, world: &World) -> Self {
         let accounts = world.clients.iter().map(|purse| purse.account);
         let victims = world.honest_seats().filter_map(|place| world.validators.get(place));
+        let workers = world.workers.iter().filter(|worker| worker.owner == client.account);
         Self {
             role,
             others: accounts.filter(|account| *account != client.account).collect(),
@@ -104,6 +115,7 @@ impl Actor {
             committee: Committee::new(&world.genesis, &client.domain).expect("a valid genesis"),
             convicted: BTreeSet::new(),
             epoch_ms: world.genesis.params().absence_epoch.get(),
+            workers: workers.map(|worker| worker.purse.seed).collect(),
             made: 0,
             client,
         }
@@ -114,7 +126,7 @@ impl Actor {
         while !self.client.is_closing() {
             self.step().await;
             let beats = match self.role {
-                Role::Witness => 1..2,
+                Role::Witness | Role::Worker(_) => 1..2,
                 Role::Guard => 1..4,
                 Role::Payer
                 | Role::Staker
@@ -137,6 +149,7 @@ impl Actor {
             Role::Payer => self.pay().await,
             Role::Staker => self.stake().await,
             Role::Provider => self.provide().await,
+            Role::Worker(habit) => worker::work(&mut self.client, habit).await,
             Role::Customer => self.order().await,
             Role::Thief => self.steal().await,
             Role::Cheat => self.cheat().await,
@@ -157,7 +170,7 @@ impl Actor {
     async fn pay(&mut self) {
         let to = match self.client.chance.random_range(0..12) {
             0 => self.client.account,
-            1 => AccountId::from(tg_types::SecretKey::from_seed(self.salt()).public()),
+            1 => AccountId::from(SecretKey::from_seed(self.salt()).public()),
             _ => self.other(),
         };
         let amount = match self.client.chance.random_range(0..12) {
@@ -191,11 +204,15 @@ impl Actor {
             model: "sim".parse().expect("a name"),
             memory_mib: self.client.chance.random_range(1..80_000),
             count: 1,
+            features: Features::NONE,
         };
         NodeDescriptor {
             region: "nowhere".parse().expect("a name"),
             devices: List::new(vec![device]).expect("one device"),
             price_per_hour: self.client.coins(1..5),
+            price_per_tera: Amount::ZERO,
+            slots: self.client.chance.random_range(1..4),
+            is_open: self.client.chance.random_range(0..8) > 0,
         }
     }
 
@@ -205,19 +222,45 @@ impl Actor {
         (count > 0).then(|| nodes[self.client.chance.random_range(0..count)])
     }
 
+    /// Stake comes first, so that jobs can be placed, then the nodes; later anything.
     async fn provide(&mut self) {
+        let step = usize::from(self.made);
+        self.made = self.made.saturating_add(1);
+        if step == 0 {
+            let amount = self.client.coins(20..60);
+            self.client.send(Action::Stake { amount }, None).await;
+            return;
+        }
         let descriptor = self.descriptor();
         let known = self.some_node();
-        let action = match (self.client.chance.random_range(0..4), known) {
-            (0, Some((node, _))) => Action::ChangeNode { node, descriptor },
-            (1, Some((node, _))) => Action::LeaveNode { node },
+        let is_new = step <= self.workers.len();
+        let action = match (self.client.chance.random_range(0..8), known) {
+            (0..2, Some((node, _))) if !is_new => Action::ChangeNode { node, descriptor },
+            (2, Some((node, _))) if !is_new => Action::LeaveNode { node },
+            (3, _) if !is_new => Action::Stake { amount: self.client.coins(5..20) },
+            (4, _) if !is_new => {
+                let seed = self.salt(); // nobody will work for this one
+                self.register(seed, descriptor)
+            }
             _ => {
-                let node = NodeId::new(self.salt());
-                self.client.book.pages().nodes.push((node, self.client.account));
-                Action::RegisterNode { node, descriptor }
+                let seed = self.workers[step % self.workers.len()];
+                self.register(seed, descriptor)
             }
         };
         self.client.send(action, None).await;
+    }
+
+    /// Registers a node with its consent, now and then with that to another owner.
+    fn register(&mut self, seed: [u8; 32], descriptor: NodeDescriptor) -> Action {
+        let key = SecretKey::from_seed(seed);
+        let is_wrong = self.client.chance.random_range(0..10) == 0;
+        let owner = if is_wrong { self.other() } else { self.client.account };
+        let node = NodeId::new(*key.public().as_bytes());
+        let consent = key.sign(&self.client.domain, Kind::NodeConsent, owner.as_bytes());
+        if !is_wrong {
+            self.client.book.pages().nodes.push((node, owner));
+        }
+        Action::RegisterNode { node, descriptor, consent }
     }
 
     fn some_job(&mut self) -> Option<(JobId, AccountId)> {
@@ -232,27 +275,64 @@ impl Actor {
             self.client.send(Action::CancelJob { job }, None).await;
             return;
         }
-        let spec = JobSpec {
-            program: Hash32::new(self.salt()),
-            input: Hash32::new(self.salt()),
-            max_run_ms: DurationMs::new(1_000),
-            expires_after: DurationMs::new(self.client.chance.random_range(500..6_000)),
-            memory_mib_min: 1,
+        let count = self.client.chance.random_range(1..4);
+        let specs: Vec<JobSpec> = (0..count).map(|_| self.spec()).collect();
+        let specs = List::new(specs).expect("at most three");
+        let escrow_max = match self.client.chance.random_range(0..12) {
+            0 => Amount::ZERO,
+            _ => self.client.coins(50..90),
         };
-        let escrow = self.client.coins(1..9);
-        let ended = self.client.send(Action::SubmitJob { spec, escrow }, None).await;
+        let ended = self.client.send(Action::SubmitJobs { specs, escrow_max }, None).await;
         if let Ended::Acknowledged(tx, Status::Applied) = ended {
             let owner = self.client.account;
-            self.client.book.pages().jobs.push((JobId::of(tx), owner));
+            let jobs = (0..count).map(|place| (JobId::of(tx, place), owner));
+            self.client.book.pages().jobs.extend(jobs);
+        }
+    }
+
+    /// A job that most networks can do, now and then one that none takes.
+    fn spec(&mut self) -> JobSpec {
+        let task = Hash32::new(self.salt());
+        let chance = &mut self.client.chance;
+        let tier = match chance.random_range(0..24) {
+            0 => Tier::Redundant { replicas: 9 },
+            1 => Tier::Sync, // what is opaque cannot be checked
+            2..12 => Tier::Redundant { replicas: 2 },
+            _ => Tier::Trusted,
+        };
+        let is_too_large = chance.random_range(0..4) == 0;
+        let memory_mib_min = if is_too_large { MEMORY_MIB_TOO_MUCH } else { 1 };
+        JobSpec {
+            work: Work::Opaque { task },
+            package: task,
+            package_bytes: 1,
+            needs: Needs { memory_mib_min, ..Needs::ANY },
+            tier,
+            pay: Amount::constant(chance.random_range(2_000_000..400_000_000)),
+            run_max: DurationMs::new(chance.random_range(500..2_000)),
+            expires_after: DurationMs::new(chance.random_range(500..15_000)),
         }
     }
 
     /// Others' jobs and nodes, and evidence against the honest.
     async fn steal(&mut self) {
         let (job, node) = (self.some_job(), self.some_node());
-        let action = match (self.client.chance.random_range(0..4), job, node) {
-            (0 | 1, Some((job, _)), _) => Action::CancelJob { job },
-            (2, _, Some((node, _))) => Action::LeaveNode { node },
+        let action = match (self.client.chance.random_range(0..8), job, node) {
+            (0..3, Some((job, _)), _) => Action::CancelJob { job },
+            (3, Some((job, _)), _) => Action::GiveUp { job, failure: RunFailure::Declined },
+            (4, Some((job, _)), _) => {
+                let seal = Hash32::new(self.salt());
+                let seals = List::new(vec![Sealed { job, seal }]).expect("one");
+                Action::CommitResults { seals }
+            }
+            (5, _, Some((node, _))) => Action::LeaveNode { node },
+            // Half of a program that is none, then the other half.
+            (6, _, _) => {
+                let piece = self.made % 2;
+                self.made = piece + 1;
+                let (program, bytes) = (Hash32::new([7; 32]), ProgramPiece::EMPTY);
+                Action::PutProgram { program, piece, pieces: 2, bytes }
+            }
             _ => {
                 let victim = self.client.chance.random_range(0..self.victims.len().max(1));
                 let Some(victim) = self.victims.get(victim) else { return };
@@ -295,8 +375,12 @@ impl Actor {
 
     async fn report(&mut self) {
         let tick = self.client.book.pages().tip.map(|(_, tick)| tick);
-        let (Some(tick), Some((node, _))) = (tick, self.some_node()) else { return };
+        let (Some(tick), Some((any, _))) = (tick, self.some_node()) else { return };
         let epoch = tick.get() / self.epoch_ms;
+        // Half of the time all guards miss the same node, so that a quorum comes about.
+        let nodes = self.client.book.pages().nodes.clone();
+        let same = nodes.iter().cycle().nth((epoch % 100) as usize).map_or(any, |(node, _)| *node);
+        let node = if self.client.chance.random_bool(0.5) { same } else { any };
         let Ok(nodes) = NodeSet::new(vec![node]) else { return };
         self.client.send(Action::ReportAbsent { epoch, nodes }, None).await;
     }

@@ -12,7 +12,7 @@ use tg_types::{
     hash::sha256,
     ids::AccountId,
     key::{PublicKey, SecretKey},
-    params::Params,
+    params::{JobParams, Params},
     tick::{DurationMs, Tick},
 };
 
@@ -20,7 +20,13 @@ use tg_types::{
 pub(crate) const START_SECONDS: u64 = 1_800_000_000;
 
 /// Accounts of clients.
-pub(crate) const CLIENTS: usize = 8;
+pub(crate) const CLIENTS: usize = 10;
+
+/// Places of the clients that own nodes: three, so that replicas of a job find different owners.
+pub(crate) const PROVIDERS: [usize; 3] = [3, 8, 9];
+
+/// Nodes that take jobs, shared out among their owners in turn.
+const WORKERS: usize = 6;
 
 /// Every so many seeds, a run is long enough to pass every ring, window and section of the chain.
 const MARATHON_EVERY: u64 = 80;
@@ -41,6 +47,29 @@ pub(crate) enum Vice {
     Hostile,
 }
 
+/// What a node does with jobs that it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Habit {
+    /// Commits to a result and shows it.
+    Diligent,
+    /// Does nothing.
+    Silent,
+    /// Commits to a result and often does not show it.
+    Forgetful,
+    /// Gives another output than everybody else.
+    Liar,
+    /// Often gives up.
+    Fickle,
+}
+
+/// A node that takes jobs.
+pub(crate) struct Worker {
+    pub(crate) purse: Purse,
+    /// The client that owns it.
+    pub(crate) owner: AccountId,
+    pub(crate) habit: Habit,
+}
+
 /// An account with its key.
 pub(crate) struct Purse {
     pub(crate) seed: [u8; 32],
@@ -48,7 +77,7 @@ pub(crate) struct Purse {
 }
 
 impl Purse {
-    fn new(seed: [u8; 32]) -> Self {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
         let account = AccountId::from(SecretKey::from_seed(seed).public());
         Self { seed, account }
     }
@@ -72,6 +101,8 @@ pub(crate) struct World {
     pub(crate) validators: Vec<Purse>,
     /// Accounts of clients.
     pub(crate) clients: Vec<Purse>,
+    /// Nodes that take jobs.
+    pub(crate) workers: Vec<Worker>,
     shares: Vec<Vec<u8>>,
     latency: Duration,
     disconnects: bool,
@@ -89,6 +120,13 @@ fn params() -> Params {
         block_tx_max: 200,
         tx_per_second_max: 1_000,
         expiry_heights_max: 1_000,
+        jobs: JobParams {
+            run_grace: DurationMs::new(3_000),
+            answer_within: DurationMs::new(2_500),
+            absent_max: DurationMs::new(3_000),
+            runs_failed_max: 2,
+            ..Params::local().jobs
+        },
         ..Params::local()
     }
 }
@@ -114,7 +152,8 @@ impl World {
         let validators: Vec<Purse> = purses("validator", seats).collect();
         let clients: Vec<Purse> = purses("client", CLIENTS).collect();
         let vices = draw_vices(seats, &mut draw);
-        let (genesis, shares) = make_genesis(seed, &validators, &clients);
+        let workers = draw_workers(seed, &clients);
+        let (genesis, shares) = make_genesis(seed, &validators, &clients, &workers);
         Self {
             seed,
             genesis: Arc::new(genesis),
@@ -123,6 +162,7 @@ impl World {
             followers: usize::from(draw.random_range(0..5) == 0),
             validators,
             clients,
+            workers,
             shares,
             latency: Duration::from_millis(draw.random_range(10..=50)),
             disconnects: draw.random_bool(0.7),
@@ -207,14 +247,38 @@ fn draw_vices(seats: usize, draw: &mut StdRng) -> Vec<(usize, Vice)> {
     vices
 }
 
-fn make_genesis(seed: u64, validators: &[Purse], clients: &[Purse]) -> (Genesis, Vec<Vec<u8>>) {
+/// Half of the nodes are diligent, the others have any habit.
+fn draw_workers(seed: u64, clients: &[Purse]) -> Vec<Worker> {
+    let mut draw = chance(seed, "workers");
+    let worker = |index: usize| {
+        let habit = match draw.random_range(0..8) {
+            _ if index.is_multiple_of(2) => Habit::Diligent,
+            0..3 => Habit::Silent,
+            3..5 => Habit::Forgetful,
+            5..7 => Habit::Liar,
+            _ => Habit::Fickle,
+        };
+        let owner = clients[PROVIDERS[index % PROVIDERS.len()]].account;
+        Worker { purse: Purse::new(secret_seed(seed, "worker", index)), owner, habit }
+    };
+    (0..WORKERS).map(worker).collect()
+}
+
+fn make_genesis(
+    seed: u64,
+    validators: &[Purse],
+    clients: &[Purse],
+    workers: &[Worker],
+) -> (Genesis, Vec<Vec<u8>>) {
     let seats = validators.iter().zip(1u16..).map(|(purse, port)| SeatPlan {
         key: purse.secret(),
         address: format!("127.0.0.1:{port}").parse().expect("an address"),
         stake: Amount::tgrid(1_000).expect("below the cap"),
     });
     let rich = Amount::tgrid(10_000).expect("below the cap");
-    let allocations = validators.iter().chain(clients).map(|purse| (purse.account, rich));
+    // Nodes pay the fees of what they say themselves.
+    let purses = validators.iter().chain(clients).chain(workers.iter().map(|it| &it.purse));
+    let allocations = purses.map(|purse| (purse.account, rich));
     let plan = NetworkPlan {
         chain: "sim".parse().expect("a chain id"),
         kind: NetworkKind::Local,

@@ -14,6 +14,7 @@ use std::{
 };
 use tg_api::{ApiConfig, ApiError, FaucetConfig, RunningApi};
 use tg_chain::{Chain, ChainConfig, ChainStartError, IndexPlace, NetConfig, Peer, RunningChain};
+use tg_tensor::judge::TensorJudge;
 use tg_types::{Height, SecretKey};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -178,6 +179,7 @@ impl RunningNode {
             leader_timeout: LEADER_TIMEOUT,
             cache_pages: CACHE_PAGES,
             seed: files::random()?,
+            judge: Arc::new(TensorJudge),
         };
         let net = NetConfig {
             listen: reach.listen,

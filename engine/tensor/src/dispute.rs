@@ -35,7 +35,7 @@ use tg_types::codec::{Decode, DecodeError, Encode, Reader, encode_list};
 use tg_types::{Hash32, List, wire};
 
 /// The most terms of a step: few enough to execute in a contract, many enough that a sum of 4,608
-/// terms needs two rounds.
+/// terms needs two rounds. A step may have fewer, down to one.
 pub const STEP_TERMS_MAX: u32 = 32;
 
 /// Elements of a child of a tile.
@@ -329,7 +329,9 @@ fn divide(program: &Program, parent: &Node) -> Option<Option<Vec<Node>>> {
             if count == 1 {
                 let fold = Element::new(program, operation as usize, from as usize)?;
                 let terms = u32::try_from(fold.terms()).ok()?;
-                parts(0, terms).map(|(at, to)| term(operation, from, at, to)).collect()
+                parts(0, terms, STEP_TERMS_MAX)
+                    .map(|(at, to)| term(operation, from, at, to))
+                    .collect()
             } else {
                 let each = if count > SUBGROUP { SUBGROUP } else { 1 };
                 elements(operation, from, to, each)
@@ -340,10 +342,13 @@ fn divide(program: &Program, parent: &Node) -> Option<Option<Vec<Node>>> {
             if from >= to || u64::from(to) > fold.terms() {
                 return None;
             }
-            if to - from <= STEP_TERMS_MAX {
+            if to - from == 1 {
                 return Some(None);
             }
-            parts(from, to).map(|(from, to)| term(operation, element, from, to)).collect()
+            // What could be a step is divided further: terms that lie far apart read too many
+            // tiles for one.
+            let unit = if to - from <= STEP_TERMS_MAX { 1 } else { STEP_TERMS_MAX };
+            parts(from, to, unit).map(|(from, to)| term(operation, element, from, to)).collect()
         }
     };
     Some(Some(nodes))
@@ -367,9 +372,9 @@ const fn term(operation: u32, element: u32, from: u32, to: u32) -> Node {
     Node::Terms { operation, element, from, to }
 }
 
-/// At most sixteen parts of equal length, a multiple of a step's; the last may be shorter.
-fn parts(from: u32, to: u32) -> impl Iterator<Item = (u32, u32)> {
-    let each = (to - from).div_ceil(CHILDREN as u32).next_multiple_of(STEP_TERMS_MAX);
+/// At most sixteen parts of equal length, a multiple of `unit`; the last may be shorter.
+fn parts(from: u32, to: u32, unit: u32) -> impl Iterator<Item = (u32, u32)> {
+    let each = (to - from).div_ceil(CHILDREN as u32).next_multiple_of(unit);
     (from..to).step_by(each as usize).map(move |from| (from, to.min(from + each)))
 }
 

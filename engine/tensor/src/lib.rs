@@ -7,6 +7,7 @@ pub mod element;
 pub mod freivalds;
 #[cfg(feature = "wgpu")]
 pub mod gpu;
+pub mod judge;
 mod kernels;
 mod model;
 mod port;

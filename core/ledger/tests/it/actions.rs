@@ -1,9 +1,12 @@
 //! Every action: what it does, and for every reason of failure that it does nothing.
 
 use crate::world::*;
-use tg_ledger::{ApplyError, JobEntry, MemoryView, UNBONDING_MAX, apply, keys};
+use tg_ledger::{ApplyError, MemoryView, UNBONDING_MAX, apply, keys};
 use tg_types::tx::NodeSet;
-use tg_types::{Action, Amount, Encode, Event, Height, JobId, JobStatus, Reason, Status, Tick};
+use tg_types::{
+    Action, Amount, Encode, Event, Height, JobId, JobStatus, List, NodeDescriptor, Reason,
+    Signature, Status, Tick,
+};
 
 const ALICE: u8 = 0;
 const BOB: u8 = 1;
@@ -16,12 +19,14 @@ fn unstake(amount: u64) -> Action {
     Action::Unstake { amount: units(amount) }
 }
 
-fn register(number: u8) -> Action {
-    Action::RegisterNode { node: node(number), descriptor: descriptor(5) }
+/// Registers a node in the name of an account.
+fn register(world: &mut World, owner: u8, number: u8) {
+    let register = world.registration(number, account(owner), 5);
+    world.succeed(account(owner), register);
 }
 
-fn submit(escrow: u64) -> Action {
-    Action::SubmitJob { spec: job_spec(10_000), escrow: units(escrow) }
+fn submit_one() -> Action {
+    submit(vec![job_spec(10_000)])
 }
 
 fn report(epoch: u64, nodes: &[u8]) -> Action {
@@ -149,7 +154,7 @@ fn validator_cannot_call_its_last_stake_back() {
 #[test]
 fn node_is_registered_changed_and_taken_out_by_its_owner() {
     let mut world = World::new();
-    world.succeed(account(ALICE), register(1));
+    register(&mut world, ALICE, 1);
     let change = Action::ChangeNode { node: node(1), descriptor: descriptor(9) };
     world.succeed(account(ALICE), change);
     let entry = world.node(&node(1)).expect("registered");
@@ -157,7 +162,17 @@ fn node_is_registered_changed_and_taken_out_by_its_owner() {
     let events = world.succeed(account(ALICE), Action::LeaveNode { node: node(1) });
     assert_eq!(events, [Event::NodeLeft { node: node(1), owner: account(ALICE) }]);
     assert_eq!(world.node(&node(1)), None);
-    world.succeed(account(BOB), register(1));
+    register(&mut world, BOB, 1);
+}
+
+#[test]
+fn node_speaks_for_itself_as_its_owner_does() {
+    let mut world = World::new();
+    register(&mut world, ALICE, 1);
+    let change = Action::ChangeNode { node: node(1), descriptor: descriptor(9) };
+    world.succeed(voice(1), change);
+    world.succeed(voice(1), Action::LeaveNode { node: node(1) });
+    assert_eq!(world.node(&node(1)), None);
 }
 
 #[test]
@@ -167,36 +182,138 @@ fn node_action_that_fails_changes_nothing() {
     let leave = |number| Action::LeaveNode { node: node(number) };
     check_failure(&mut world, ALICE, change(1), Reason::NodeUnknown);
     check_failure(&mut world, ALICE, leave(1), Reason::NodeUnknown);
-    world.succeed(account(ALICE), register(1));
-    check_failure(&mut world, ALICE, register(1), Reason::NodeExists);
-    check_failure(&mut world, BOB, register(1), Reason::NodeExists);
+    register(&mut world, ALICE, 1);
+    for owner in [ALICE, BOB] {
+        let again = world.registration(1, account(owner), 5);
+        check_failure(&mut world, owner, again, Reason::NodeExists);
+    }
     check_failure(&mut world, BOB, change(1), Reason::NodeNotOwned);
     check_failure(&mut world, BOB, leave(1), Reason::NodeNotOwned);
+    for slots in [0, 65, u16::MAX] {
+        let descriptor = NodeDescriptor { slots, ..descriptor(9) };
+        let change = Action::ChangeNode { node: node(1), descriptor };
+        check_failure(&mut world, ALICE, change, Reason::SlotsWrong);
+    }
+}
+
+#[test]
+fn node_without_its_consent_is_refused() {
+    let mut world = World::new();
+    let wanted_by_alice = world.registration(1, account(ALICE), 5);
+    check_failure(&mut world, BOB, wanted_by_alice, Reason::ConsentWrong);
+    let Action::RegisterNode { consent, descriptor, .. } = world.registration(2, account(ALICE), 5)
+    else {
+        unreachable!("a registration");
+    };
+    let forged = |number, consent| {
+        let descriptor = descriptor.clone();
+        Action::RegisterNode { node: node(number), descriptor, consent }
+    };
+    check_failure(&mut world, ALICE, forged(1, consent), Reason::ConsentWrong);
+    check_failure(&mut world, ALICE, forged(1, Signature::new([0; 64])), Reason::ConsentWrong);
+    let no_key = Action::RegisterNode { node: NODE_OFF_CURVE, descriptor, consent };
+    check_failure(&mut world, ALICE, no_key, Reason::ConsentWrong);
+}
+
+/// An id that is no point of the curve.
+const NODE_OFF_CURVE: tg_types::NodeId = {
+    let mut id = [0; 32];
+    id[0] = 2;
+    tg_types::NodeId::new(id)
+};
+
+#[test]
+fn nodes_beyond_the_bound_are_refused_until_one_leaves() {
+    let mut few = params();
+    few.jobs.nodes_max = 3;
+    let mut world = World::with(few);
+    for number in 0..3 {
+        register(&mut world, ALICE, number);
+    }
+    let fourth = world.registration(3, account(ALICE), 5);
+    check_failure(&mut world, ALICE, fourth.clone(), Reason::NodesFull);
+    // Whoever leaves from the middle leaves no hole; the audit of every block looks.
+    world.succeed(account(ALICE), Action::LeaveNode { node: node(0) });
+    world.succeed(account(ALICE), fourth);
+    let places = [1, 2, 3].map(|number| world.node(&node(number)).expect("registered").place);
+    assert_eq!(places, [1, 0, 2]);
 }
 
 /// A world with nodes 1 and 2 that have been registered for a whole epoch.
 fn world_with_nodes() -> (World, u64) {
     let mut world = World::new();
-    world.succeed(account(ALICE), register(1));
-    world.succeed(account(BOB), register(2));
+    register(&mut world, ALICE, 1);
+    register(&mut world, BOB, 2);
     world.wait(8_000);
     let epoch = epoch_of(world.env.tick);
     (world, epoch)
 }
 
+fn is_absent(world: &World, number: u8) -> bool {
+    world.node(&node(number)).is_some_and(|entry| entry.absent.is_some())
+}
+
 #[test]
-fn node_unseen_by_a_quorum_is_dropped() {
+fn node_unseen_by_a_quorum_is_absent_and_then_dropped() {
     let (mut world, epoch) = world_with_nodes();
     let reported =
         |number: u8, count| Event::AbsenceReported { reporter: owner(number), epoch, count };
     assert_eq!(world.succeed(owner(0), report(epoch, &[1, 2])), [reported(0, 2)]);
     assert_eq!(world.succeed(owner(1), report(epoch, &[1])), [reported(1, 1)]);
-    let dropped = Event::NodeDropped { node: node(1), owner: account(ALICE) };
-    assert_eq!(world.succeed(owner(2), report(epoch, &[1])), [reported(2, 1), dropped]);
-    assert_eq!((world.node(&node(1)), world.absence(&node(1))), (None, None));
-    assert!(world.node(&node(2)).is_some());
-    // A late report about a node that is gone and one that is not counts for the latter.
+    let absent = Event::NodeAbsent { node: node(1), owner: account(ALICE) };
+    assert_eq!(world.succeed(owner(2), report(epoch, &[1])), [reported(2, 1), absent]);
+    assert_eq!((is_absent(&world, 1), world.absence(&node(1))), (true, None));
+    assert!(!is_absent(&world, 2));
+    // A late report about a node that is absent already and one that is not counts for the latter.
     assert_eq!(world.succeed(owner(3), report(epoch, &[1, 2])), [reported(3, 1)]);
+
+    world.wait(5_000);
+    world.block(&[]);
+    assert!(is_absent(&world, 1));
+    world.wait(1_500);
+    let dropped = Event::NodeDropped { node: node(1), owner: account(ALICE) };
+    assert_eq!(world.block(&[]).block_receipt.events, [dropped]);
+    assert_eq!(world.node(&node(1)), None);
+    assert!(world.node(&node(2)).is_some());
+}
+
+#[test]
+fn absent_node_that_changes_is_present_and_not_dropped() {
+    let (mut world, epoch) = world_with_nodes();
+    for seat in 0..3 {
+        world.succeed(owner(seat), report(epoch, &[1]));
+    }
+    world.wait(3_000);
+    let change = Action::ChangeNode { node: node(1), descriptor: descriptor(5) };
+    let back = world.env.tick;
+    world.succeed(voice(1), change);
+    assert!(!is_absent(&world, 1));
+    assert_eq!(world.node(&node(1)).map(|entry| entry.since), Some(back));
+    world.wait(5_000);
+    assert_eq!(world.block(&[]).block_receipt.events, []);
+    assert!(world.node(&node(1)).is_some());
+}
+
+#[test]
+fn absent_node_that_came_back_and_went_again_is_dropped_by_the_later_date() {
+    let (mut world, epoch) = world_with_nodes();
+    for seat in 0..3 {
+        world.succeed(owner(seat), report(epoch, &[1]));
+    }
+    let change = Action::ChangeNode { node: node(1), descriptor: descriptor(5) };
+    world.succeed(voice(1), change);
+    world.wait(5_000);
+    let epoch = epoch_of(world.env.tick);
+    let since = world.node(&node(1)).expect("registered").since;
+    assert!(epoch * params().absence_epoch.get() >= since.get(), "a whole epoch");
+    for seat in 0..3 {
+        world.succeed(owner(seat), report(epoch, &[1]));
+    }
+    world.wait(2_000);
+    assert_eq!(world.block(&[]).block_receipt.events, [], "the first date is passed over");
+    world.wait(4_500);
+    let dropped = Event::NodeDropped { node: node(1), owner: account(ALICE) };
+    assert_eq!(world.block(&[]).block_receipt.events, [dropped]);
 }
 
 #[test]
@@ -206,9 +323,9 @@ fn node_reports_of_different_epochs_do_not_add_up() {
     world.succeed(owner(1), report(epoch, &[1]));
     world.succeed(owner(2), report(epoch, &[1]));
     world.succeed(owner(2), report(epoch - 1, &[1]));
-    assert!(world.node(&node(1)).is_some());
+    assert!(!is_absent(&world, 1));
     world.succeed(owner(1), report(epoch - 1, &[1]));
-    assert_eq!(world.node(&node(1)), None, "three reports for the last epoch");
+    assert!(is_absent(&world, 1), "three reports for the last epoch");
 }
 
 #[test]
@@ -241,7 +358,7 @@ fn report_that_fails_changes_nothing() {
     world.succeed(owner(0), report(epoch, &[1]));
     world.fail(owner(0), report(epoch, &[1]), Reason::ReportRepeated, Amount::ZERO);
     world.fail(owner(0), report(epoch, &[77]), Reason::ReportRepeated, Amount::ZERO);
-    world.succeed(account(ALICE), register(3));
+    register(&mut world, ALICE, 3);
     let too_young = report(epoch_of(world.env.tick), &[3]);
     world.fail(owner(0), too_young, Reason::ReportRepeated, Amount::ZERO);
 }
@@ -258,17 +375,18 @@ fn report_by_slashed_validator_is_refused() {
 fn job_locks_escrow_and_cancel_returns_it() {
     let mut world = World::new();
     let before = world.balance(&account(ALICE));
-    let receipt = world.run(account(ALICE), submit(500));
-    let job = JobId::of(receipt.tx);
+    let receipt = world.run(account(ALICE), submit_one());
+    let job = JobId::of(receipt.tx, 0);
+    let (owner, escrow) = (account(ALICE), units(ESCROW));
+    assert_eq!(receipt.events, [Event::JobQueued { job, owner, escrow }]);
     let entry = world.job(&job).expect("queued");
     let facts = (entry.owner, entry.escrow, entry.status);
-    assert_eq!(facts, (account(ALICE), units(500), JobStatus::Queued));
-    assert_eq!(world.balance(&account(ALICE)), before - 500 - FEE.units());
-    assert_eq!(world.totals().escrow, units(500));
+    assert_eq!(facts, (owner, escrow, JobStatus::Queued));
+    assert_eq!(world.balance(&account(ALICE)), before - ESCROW - FEE.units());
+    assert_eq!(world.totals().escrow, escrow);
 
     let events = world.succeed(account(ALICE), Action::CancelJob { job });
-    let (owner, refund) = (account(ALICE), units(500));
-    assert_eq!(events, [Event::JobCancelled { job, owner, refund }]);
+    assert_eq!(events, [Event::JobCancelled { job, owner, refund: escrow }]);
     assert_eq!(world.balance(&account(ALICE)), before - 2 * FEE.units());
     let entry = world.job(&job).expect("still readable");
     assert_eq!((entry.escrow, entry.status), (Amount::ZERO, JobStatus::Cancelled));
@@ -278,11 +396,11 @@ fn job_locks_escrow_and_cancel_returns_it() {
 fn job_not_done_in_time_expires_and_is_forgotten_later() {
     let mut world = World::new();
     let before = world.balance(&account(ALICE));
-    let job = JobId::of(world.run(account(ALICE), submit(500)).tx);
+    let job = JobId::of(world.run(account(ALICE), submit_one()).tx, 0);
     world.wait(9_000);
     assert_eq!(world.block(&[]).block_receipt.events, []);
     world.wait(2_000);
-    let (owner, refund) = (account(ALICE), units(500));
+    let (owner, refund) = (account(ALICE), units(ESCROW));
     let expired = Event::JobExpired { job, owner, refund };
     assert_eq!(world.block(&[]).block_receipt.events, [expired]);
     assert_eq!(world.balance(&account(ALICE)), before - FEE.units());
@@ -293,17 +411,40 @@ fn job_not_done_in_time_expires_and_is_forgotten_later() {
     assert_eq!(world.job(&job), None);
 }
 
+/// Goal: a closed job can be read for the retention time, even if the date of its expiry comes
+/// first. Method: cancel shortly before that date.
+#[test]
+fn job_closed_just_before_its_expiry_stays_readable() {
+    let mut world = World::new();
+    let job = JobId::of(world.run(account(ALICE), submit_one()).tx, 0);
+    world.wait(9_000);
+    world.succeed(account(ALICE), Action::CancelJob { job });
+    world.wait(2_000);
+    world.block(&[]);
+    assert_eq!(world.job(&job).map(|entry| entry.status), Some(JobStatus::Cancelled));
+    world.wait(2_000);
+    world.block(&[]);
+    assert_eq!(world.job(&job), None);
+}
+
 #[test]
 fn job_action_that_fails_changes_nothing() {
     let mut world = World::new();
-    let all = world.balance(&account(ALICE));
-    let too_long = Action::SubmitJob { spec: job_spec(20_001), escrow: units(1) };
+    let many = |pay: u64| submit(vec![tg_types::JobSpec { pay: units(pay), ..job_spec(1) }]);
+    let dear = many(world.balance(&account(ALICE)));
+    let most = units(ESCROW - 1);
+    let specs = List::new(vec![job_spec(1)]).expect("one job");
+    let tight = Action::SubmitJobs { specs, escrow_max: most };
     let unknown = Action::CancelJob { job: JobId::new([9; 32]) };
-    check_failure(&mut world, ALICE, submit(0), Reason::EscrowZero);
-    check_failure(&mut world, ALICE, submit(all), Reason::BalanceTooLow);
-    check_failure(&mut world, ALICE, too_long, Reason::JobExpiryTooLong);
+    check_failure(&mut world, ALICE, tight, Reason::EscrowTooLow);
+    check_failure(&mut world, ALICE, dear, Reason::BalanceTooLow);
+    check_failure(&mut world, ALICE, many(Amount::CAP.units()), Reason::EscrowTooLow);
+    check_failure(&mut world, ALICE, submit(vec![job_spec(20_001)]), Reason::JobExpiryTooLong);
+    check_failure(&mut world, ALICE, many(99), Reason::PayTooLow);
+    let long = tg_types::JobSpec { run_max: tg_types::DurationMs::new(4_001), ..job_spec(1) };
+    check_failure(&mut world, ALICE, submit(vec![job_spec(1), long]), Reason::RunTooLong);
     check_failure(&mut world, ALICE, unknown, Reason::JobUnknown);
-    let job = JobId::of(world.run(account(ALICE), submit(5)).tx);
+    let job = JobId::of(world.run(account(ALICE), submit_one()).tx, 0);
     check_failure(&mut world, BOB, Action::CancelJob { job }, Reason::JobNotOwned);
     world.succeed(account(ALICE), Action::CancelJob { job });
     check_failure(&mut world, ALICE, Action::CancelJob { job }, Reason::JobClosed);
@@ -313,20 +454,17 @@ fn job_action_that_fails_changes_nothing() {
 /// that already holds the job, which no sequence of transactions reaches.
 #[test]
 fn job_with_a_taken_id_is_refused() {
-    let world = World::new();
-    let tx = world.tx(account(ALICE), submit(5));
-    let taken = JobEntry {
-        owner: account(BOB),
-        spec: job_spec(1),
-        escrow: Amount::ZERO,
-        submitted: START,
-        expires: START,
-        status: JobStatus::Cancelled,
-    };
-    let mut view: MemoryView = world.view.clone();
-    view.commit(&[(keys::job(&JobId::of(tx.id())), Some(taken.to_bytes()))].into());
-    let applied = apply(&world.rules, &view, &world.env, &[tx]).expect("admissible");
-    assert_eq!(applied.receipts[0].status, Status::Failed(Reason::JobExists));
+    let mut world = World::new();
+    let old = JobId::of(world.run(account(BOB), submit_one()).tx, 0);
+    let taken = world.job(&old).expect("queued");
+    for place in [0, 1] {
+        let tx = world.tx(account(ALICE), submit(vec![job_spec(1), job_spec(1)]));
+        let mut view: MemoryView = world.view.clone();
+        let id = keys::job(&JobId::of(tx.id(), place));
+        view.commit(&[(id, Some(taken.to_bytes()))].into());
+        let applied = apply(&world.rules, &view, &world.env, &[tx]).expect("admissible");
+        assert_eq!(applied.receipts[0].status, Status::Failed(Reason::JobExists));
+    }
 }
 
 #[test]

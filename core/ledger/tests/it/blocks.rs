@@ -18,8 +18,9 @@ fn first_block_writes_the_genesis() {
     let applied = world.try_block(&[]).expect("valid");
     let credited = |event: &&Event| matches!(event, Event::AccountCredited { .. });
     let events = &applied.block_receipt.events;
-    assert_eq!(events.iter().filter(credited).count(), 11);
-    assert_eq!(events.len(), 15, "four seats staked");
+    let funded = 2 * usize::from(FUNDED) + 5;
+    assert_eq!(events.iter().filter(credited).count(), funded);
+    assert_eq!(events.len(), funded + 4, "four seats staked");
     let world = World::new();
     assert_eq!(world.totals().supply, world.rules.genesis.supply());
     assert_eq!(world.balance(&account(0)), 1_000_000_000);

@@ -3,17 +3,13 @@
 use crate::world::*;
 use tg_ledger::{PAGE_ITEMS_MAX, SECONDS_PER_BLOCK_MAX};
 use tg_types::ids::Noun;
-use tg_types::{Action, DurationMs, Event, JobId};
-
-fn submit(expires_after_ms: u64) -> Action {
-    Action::SubmitJob { spec: job_spec(expires_after_ms), escrow: units(3) }
-}
+use tg_types::{DurationMs, Event, JobId};
 
 fn submit_many(world: &mut World, count: usize, expires_after_ms: u64) -> Vec<JobId> {
-    let actions = (0..count).map(|_| submit(expires_after_ms)).collect();
+    let actions = (0..count).map(|_| submit(vec![job_spec(expires_after_ms)])).collect();
     let txs = world.txs(account(0), actions);
     world.block(&txs);
-    txs.iter().map(|tx| JobId::of(tx.id())).collect()
+    txs.iter().map(|tx| JobId::of(tx.id(), 0)).collect()
 }
 
 fn expired(events: &[Event]) -> Vec<JobId> {

@@ -1,30 +1,40 @@
 //! The byte forms of entries: one per value, bounded, and kept as they are.
 
+use crate::fleet::*;
+use crate::judge::answer;
 use crate::world::*;
 use expect_test::expect;
 use tg_ledger::{
-    AbsenceEntry, AccountEntry, BeaconEntry, Cursor, DueHead, DuePage, HeaderEntry, JobEntry,
-    LogEntry, NodeEntry, ParamsEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+    AbsenceEntry, AccountEntry, BeaconEntry, Cursor, DisputeEntry, DraftEntry, DueHead, DuePage,
+    HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, NodeEntry, ParamsEntry, PieceEntry,
+    ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
 };
 use tg_types::hash::sha256;
 use tg_types::ids::{Hash32, Noun};
 use tg_types::tx::NodeSet;
-use tg_types::{Action, Decode, DecodeError, Encode, IdempotencyId, TxBody};
+use tg_types::{Action, Decode, DecodeError, Encode, IdempotencyId, Tier, TxBody};
 
 /// A state with entries of every noun.
 fn full_world() -> World {
-    let mut world = World::new();
-    world.succeed(account(0), Action::RegisterNode { node: node(1), descriptor: descriptor(5) });
-    world.succeed(owner(1), Action::Unstake { amount: units(1_000) });
-    world.wait(8_000);
+    let mut world = World::staffed(4);
+    world.pass(8_000);
     world.env.certificates = vec![world.certificate(1)];
     let epoch = world.env.tick.get() / 4_000;
-    let nodes = NodeSet::new(vec![node(1)]).expect("one node");
+    let nodes = NodeSet::new(vec![node(3)]).expect("one node");
     world.succeed(owner(2), Action::ReportAbsent { epoch, nodes });
-    let submit = world.body(account(0), Action::SubmitJob { spec: job_spec(1), escrow: units(3) });
+    world.succeed(owner(1), Action::Unstake { amount: units(1_000) });
+    let submit = world.body(account(0), submit(vec![job_spec(1)]));
     let idempotency = Some(IdempotencyId::new([4; 16]));
     world.block(&[world.sign(TxBody { idempotency, ..submit })]);
     world.succeed(account(0), evidence_against(&vote_key(3)));
+    world.succeed(account(1), piece(b"prog draft", 1, 2, b"draft"));
+    let (job, provider, checkers) = world.checked(&right());
+    world.act(checkers[0], vouch_as(checkers[0], job, &right()));
+    world.succeed(account(CHALLENGER), Action::Object { job });
+    world.act(provider, answer_by(job, answer(0, 2)));
+    world.ask(spec(Tier::Redundant { replicas: 4 }));
+    let job = world.ask(spec(Tier::Audit));
+    world.act(0, commit_as(0, job, &right()));
     world
 }
 
@@ -76,6 +86,10 @@ macro_rules! for_every_entry {
         $check::<ValidatorEntry>(Noun::Validator);
         $check::<Cursor>(Noun::Cursor);
         $check::<AbsenceEntry>(Noun::Absence);
+        $check::<ProgramEntry>(Noun::Program);
+        $check::<DraftEntry>(Noun::Draft);
+        $check::<PieceEntry>(Noun::Piece);
+        $check::<DisputeEntry>(Noun::Dispute);
     };
 }
 
@@ -91,6 +105,12 @@ fn entry_bytes_have_one_form() {
         match bytes.len() {
             9 => check_forms::<DueHead>(&bytes),
             _ => check_forms::<DuePage>(&bytes),
+        }
+    }
+    for bytes in entries(Noun::List) {
+        match bytes.len() {
+            17 => check_forms::<ListHead>(&bytes),
+            _ => check_forms::<ListPage>(&bytes),
         }
     }
 }
@@ -115,8 +135,14 @@ fn prop_random_bytes_never_panic_and_have_one_form() {
             check_bytes::<ValidatorEntry>(&bytes).is_ok(),
             check_bytes::<Cursor>(&bytes).is_ok(),
             check_bytes::<AbsenceEntry>(&bytes).is_ok(),
+            check_bytes::<ListHead>(&bytes).is_ok(),
+            check_bytes::<ListPage>(&bytes).is_ok(),
+            check_bytes::<ProgramEntry>(&bytes).is_ok(),
+            check_bytes::<DraftEntry>(&bytes).is_ok(),
+            check_bytes::<PieceEntry>(&bytes).is_ok(),
+            check_bytes::<DisputeEntry>(&bytes).is_ok(),
         ];
-        assert!(all.iter().filter(|is_read| **is_read).count() <= 4, "few forms look alike");
+        assert!(all.iter().filter(|is_read| **is_read).count() <= 5, "few forms look alike");
         Ok(())
     });
 }
@@ -152,6 +178,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["38 entries 923531296a77b419a0bc16e7b879a5319e8f8e29480e09ecabf88cae1e46f1be"]
+    expect!["122 entries e1a373856c745434cf57444d02d56ae79e4ebdeff0f098eedffca9e930ecc12c"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -4,10 +4,14 @@
 
 mod actions;
 mod admission;
+mod audit;
 mod beacons;
 mod blocks;
 mod dues;
 mod entries;
+mod fleet;
+mod jobs;
+mod judge;
 mod missing;
 #[cfg(feature = "planted-bugs")]
 mod planted;

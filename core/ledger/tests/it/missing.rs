@@ -37,9 +37,7 @@ fn reads_suffice_for_ordinary_blocks() {
     let txs = [
         world.tx(account(0), transfer(account(1), 5)),
         world.tx(account(1), Action::Stake { amount: units(2_000_000) }),
-        world.tx(account(2), Action::SubmitJob { spec: job_spec(7_000), escrow: units(9) }),
         world.sign(TxBody { idempotency: mark, ..marked }),
-        world.tx(account(4), Action::RegisterNode { node: node(1), descriptor: descriptor(1) }),
     ];
     world.wait(1_000);
     world.env.certificates = vec![world.certificate(1)];

@@ -1,9 +1,11 @@
 //! Every planted bug can be noticed from outside, and the check that notices it passes without.
 
+use crate::fleet::*;
+use crate::judge::{STEP, answer};
 use crate::world::*;
 use tg_ledger::{Applied, ApplyError, Part, PlantedBug, apply};
 use tg_types::tx::NodeSet;
-use tg_types::{Action, Amount, CheckedTx, JobId, Status};
+use tg_types::{Action, Amount, CheckedTx, JobId, RunResult, Status, Tier};
 
 /// A network that makes one mistake, or none.
 fn world_with(bug: Option<PlantedBug>) -> World {
@@ -48,9 +50,9 @@ fn unbalanced(result: &Result<Applied, ApplyError>) -> Option<Part> {
     }
 }
 
-fn submit(world: &mut World) -> JobId {
-    let submit = Action::SubmitJob { spec: job_spec(10_000), escrow: units(500) };
-    JobId::of(run_one(world, account(0), submit).receipts[0].tx)
+fn queue(world: &mut World) -> JobId {
+    let submit = submit(vec![job_spec(10_000)]);
+    JobId::of(run_one(world, account(0), submit).receipts[0].tx, 0)
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn planted_burn_fee_twice_is_caught_by_the_totals() {
 #[test]
 fn planted_lost_refund_is_caught_by_the_totals() {
     let observe = |mut world: World| {
-        let job = submit(&mut world);
+        let job = queue(&mut world);
         let tx = world.tx(account(0), Action::CancelJob { job });
         unbalanced(&run(&mut world, &[tx]))
     };
@@ -144,7 +146,7 @@ fn planted_lost_refund_is_caught_by_the_totals() {
 #[test]
 fn planted_kept_escrow_is_caught_by_the_totals() {
     let observe = |mut world: World| {
-        let job = submit(&mut world);
+        let job = queue(&mut world);
         let tx = world.tx(account(0), Action::CancelJob { job });
         unbalanced(&run(&mut world, &[tx]))
     };
@@ -154,7 +156,7 @@ fn planted_kept_escrow_is_caught_by_the_totals() {
 #[test]
 fn planted_skip_owner_lets_anybody_cancel() {
     let observe = |mut world: World| {
-        let job = submit(&mut world);
+        let job = queue(&mut world);
         let applied = run_one(&mut world, account(1), Action::CancelJob { job });
         applied.receipts[0].status == Status::Applied
     };
@@ -173,13 +175,13 @@ fn planted_trust_in_certificates_takes_forged_ones() {
 #[test]
 fn planted_drop_on_one_report_drops_a_living_node() {
     let observe = |mut world: World| {
-        let register = Action::RegisterNode { node: node(1), descriptor: descriptor(5) };
+        let register = world.registration(1, account(0), 5);
         run_one(&mut world, account(0), register);
         world.wait(8_000);
         let epoch = world.env.tick.get() / 4_000;
         let nodes = NodeSet::new(vec![node(1)]).expect("one node");
         run_one(&mut world, owner(1), Action::ReportAbsent { epoch, nodes });
-        world.node(&node(1)).is_some()
+        world.node(&node(1)).is_some_and(|entry| entry.absent.is_none())
     };
     check(PlantedBug::DropOnOneReport, observe, &Expected { healthy: true, sick: false });
 }
@@ -193,11 +195,103 @@ fn planted_keep_all_fees_burns_nothing() {
     check(PlantedBug::KeepAllFees, observe, &Expected { healthy: false, sick: true });
 }
 
+/// As [`check`], in a network with nodes and a job of this tier that runs on node 0.
+fn check_job<T: Copy + PartialEq + std::fmt::Debug>(
+    bug: PlantedBug,
+    (nodes, tier): (u8, Tier),
+    observe: impl Fn(World, JobId) -> T,
+    expected: &Expected<T>,
+) {
+    for (planted, expected) in [(None, expected.healthy), (Some(bug), expected.sick)] {
+        let mut world = World::staffed(nodes);
+        world.rules.planted = planted;
+        let job = run_one(&mut world, account(CLIENT), submit(vec![spec(tier)])).receipts[0].tx;
+        let job = JobId::of(job, 0);
+        assert_eq!(world.runners(job), [0]);
+        assert_eq!(observe(world, job), expected, "with {planted:?}");
+    }
+}
+
+/// A node commits to one result and shows another.
+fn deliver(world: &mut World, job: JobId, committed: &RunResult, shown: &RunResult) -> Status {
+    run_one(world, voice(0), commit_as(0, job, committed));
+    run_one(world, voice(0), reveal_as(0, job, shown)).receipts[0].status
+}
+
+#[test]
+fn planted_skip_seal_takes_what_was_not_committed_to() {
+    let observe =
+        |mut world: World, job| deliver(&mut world, job, &right(), &wrong(1)) == Status::Applied;
+    let expected = Expected { healthy: false, sick: true };
+    check_job(PlantedBug::SkipSeal, (2, Tier::Trusted), observe, &expected);
+}
+
+#[test]
+fn planted_self_check_lets_owners_vouch_for_themselves() {
+    let observe = |mut world: World, job| {
+        deliver(&mut world, job, &wrong(1), &wrong(1));
+        for _ in 0..3 {
+            let (last, until) = (world.cursor().beacon.get(), world.env.height.get());
+            world.env.certificates = (last + 1..until).map(|at| world.certificate(at)).collect();
+            run(&mut world, &[]).expect("valid");
+        }
+        world.checkers(job).contains(&0)
+    };
+    let expected = Expected { healthy: false, sick: true };
+    check_job(PlantedBug::SelfCheck, (1, Tier::Sync), observe, &expected);
+}
+
+#[test]
+fn planted_double_pay_is_caught_by_the_totals() {
+    let observe = |mut world: World, job| {
+        run_one(&mut world, voice(0), commit_as(0, job, &right()));
+        let reveal = world.tx(voice(0), reveal_as(0, job, &right()));
+        unbalanced(&run(&mut world, &[reveal]))
+    };
+    let expected = Expected { healthy: None, sick: Some(Part::Balances) };
+    check_job(PlantedBug::PayTwiceOnSettle, (2, Tier::Trusted), observe, &expected);
+}
+
+#[test]
+fn planted_forgotten_bond_stays_exposed() {
+    let observe = |mut world: World, job| {
+        deliver(&mut world, job, &right(), &right());
+        world.stake(&account(0)).exposed.units()
+    };
+    let expected = Expected { healthy: 0, sick: 20 * PAY };
+    check_job(PlantedBug::ForgetBond, (2, Tier::Trusted), observe, &expected);
+}
+
+#[test]
+fn planted_slash_of_the_honest_takes_a_right_result_for_wrong() {
+    let observe = |mut world: World, job| {
+        deliver(&mut world, job, &right(), &right());
+        run_one(&mut world, account(CHALLENGER), Action::Object { job });
+        run_one(&mut world, voice(0), judge_by(job, STEP));
+        world.stake(&account(0)).active.units()
+    };
+    let expected = Expected { healthy: STAKE, sick: STAKE - 20 * PAY };
+    check_job(PlantedBug::SlashHonest, (4, Tier::Sync), observe, &expected);
+}
+
+#[test]
+fn planted_skip_turn_lets_a_provider_answer_twice() {
+    let observe = |mut world: World, job| {
+        deliver(&mut world, job, &right(), &right());
+        run_one(&mut world, account(CHALLENGER), Action::Object { job });
+        let answers = [16, 1].map(|children| answer_by(job, answer(0, children)));
+        let endings = answers.map(|it| run_one(&mut world, voice(0), it).receipts[0].status);
+        endings == [Status::Applied; 2]
+    };
+    let expected = Expected { healthy: false, sick: true };
+    check_job(PlantedBug::SkipTurn, (4, Tier::Sync), observe, &expected);
+}
+
 /// Goal: no bug is listed without a test. Method: the tests above, counted.
 #[test]
 fn planted_bugs_are_all_listed() {
     let mut all = PlantedBug::ALL.map(|bug| format!("{bug:?}"));
     all.sort_unstable();
     assert!(all.is_sorted_by(|a, b| a < b), "each once");
-    assert_eq!(all.len(), 13);
+    assert_eq!(all.len(), 19);
 }

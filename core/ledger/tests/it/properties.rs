@@ -1,5 +1,7 @@
 //! Long random histories with all actions, valid and not.
 
+use crate::fleet::*;
+use crate::judge::{STEP, answer};
 use crate::world::*;
 use arbtest::arbitrary::{Result, Unstructured};
 use std::collections::BTreeMap;
@@ -7,14 +9,15 @@ use tg_types::hash::sha256;
 use tg_types::ids::AccountId;
 use tg_types::tx::NodeSet;
 use tg_types::{
-    Action, Amount, CheckedTx, Height, IdempotencyId, JobId, Lane, Nonce, Reason, Status, TxBody,
+    Action, Amount, CheckedTx, DurationMs, Hash32, Height, IdempotencyId, JobId, JobSpec, Lane,
+    List, NetworkKind, NodeDescriptor, Nonce, Reason, RunFailure, Status, Tier, TxBody, Work,
 };
 
 /// How often every ending was seen; a history that never succeeds would prove nothing.
 type Endings = BTreeMap<Reason, u64>;
 
 /// Every way in which a transaction can end in the ledger.
-const LEDGER_ENDINGS: [Reason; 31] = [
+const LEDGER_ENDINGS: [Reason; 55] = [
     Reason::NonceTooLow,
     Reason::NonceTooHigh,
     Reason::FeeTooLow,
@@ -41,28 +44,57 @@ const LEDGER_ENDINGS: [Reason; 31] = [
     Reason::JobNotOwned,
     Reason::JobClosed,
     Reason::JobExpiryTooLong,
-    Reason::EscrowZero,
     Reason::EvidenceForged,
     Reason::OffenderUnknown,
     Reason::AlreadySlashed,
+    Reason::ProgramUnknown,
+    Reason::ProgramWrong,
+    Reason::ProgramExists,
+    Reason::PieceWrong,
+    Reason::CheckersTooFew,
+    Reason::ReplicasWrong,
+    Reason::TierNeedsProgram,
+    Reason::EscrowTooLow,
+    Reason::ConsentWrong,
+    Reason::SlotsWrong,
+    Reason::NodesFull,
+    Reason::NodeBusy,
+    Reason::StakeExposed,
+    Reason::RunUnknown,
+    Reason::RunNotThere,
+    Reason::SealWrong,
+    Reason::CheckUnknown,
+    Reason::CheckNotThere,
+    Reason::NotDisputable,
+    Reason::DisputeUnknown,
+    Reason::DisputeTurn,
+    Reason::AnswerWrong,
+    Reason::EvidenceVoid,
+    Reason::PayTooLow,
+    Reason::RunTooLong,
     Reason::Applied,
 ];
 
+/// Nodes of the histories; at the start the first four have owners.
+const NODES: u8 = 6;
+
 fn any_account(u: &mut Unstructured<'_>) -> Result<AccountId> {
-    Ok(match u.int_in_range(0..=11)? {
+    Ok(match u.int_in_range(0..=14)? {
         number @ 0..=6 => account(number),
         7 => vote_key(0).into(),
-        number => owner(number - 8),
+        number @ 8..=11 => owner(number - 8),
+        _ => voice(u.int_in_range(0..=NODES)?),
     })
 }
 
 fn any_amount(u: &mut Unstructured<'_>) -> Result<Amount> {
-    Ok(units(match u.int_in_range(0..=5)? {
+    Ok(units(match u.int_in_range(0..=6)? {
         0 => 0,
         1 => u.int_in_range(1..=10)?,
         2 => u.int_in_range(1..=1_000_000)?,
         3 => 1_000_000,
         4 => u.int_in_range(1..=30_000_000)?,
+        5 => STAKE,
         _ => u.int_in_range(1..=2_000_000_000)?,
     }))
 }
@@ -75,18 +107,55 @@ fn any_job(u: &mut Unstructured<'_>, jobs: &[JobId]) -> Result<JobId> {
     u.choose(recent).copied()
 }
 
-fn any_action(u: &mut Unstructured<'_>, world: &World, jobs: &[JobId]) -> Result<Action> {
-    let node_id = node(u.int_in_range(0..=3)?);
-    Ok(match u.int_in_range(0..=14)? {
+fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
+    let tier = match u.int_in_range(0..=4)? {
+        0 => Tier::Trusted,
+        1 => Tier::Audit,
+        2 => Tier::Sync,
+        _ => Tier::Redundant { replicas: u.int_in_range(1..=4)? },
+    };
+    let hash = Hash32::new([1; 32]);
+    let work = match u.int_in_range(0..=9)? {
+        0 => Work::Opaque { task: hash },
+        1 => Work::Tensor { program: hash, weights: hash, inputs: hash },
+        _ => spec(tier).work,
+    };
+    Ok(JobSpec {
+        work,
+        tier,
+        pay: units(if u.ratio(1, 20)? { 99 } else { u.int_in_range(100..=3_000)? }),
+        run_max: DurationMs::new(u.int_in_range(0..=4_100)?),
+        expires_after: DurationMs::new(u.int_in_range(0..=21_000)?),
+        ..spec(tier)
+    })
+}
+
+/// What accounts, owners and validators do.
+fn any_action(
+    u: &mut Unstructured<'_>,
+    world: &World,
+    sender: AccountId,
+    jobs: &[JobId],
+) -> Result<Action> {
+    let number = u.int_in_range(0..=NODES)?;
+    let node_id = node(number);
+    Ok(match u.int_in_range(0..=16)? {
         0..=3 => Action::Transfer {
             to: any_account(u)?,
             amount: any_amount(u)?,
             memo: Default::default(),
         },
         4 => Action::Stake { amount: any_amount(u)? },
-        5 => Action::Unstake { amount: any_amount(u)? },
-        6 => Action::RegisterNode { node: node_id, descriptor: descriptor(1) },
-        7 => Action::ChangeNode { node: node_id, descriptor: descriptor(2) },
+        5 => Action::Unstake { amount: if u.arbitrary()? { units(STAKE) } else { any_amount(u)? } },
+        6 => {
+            let owner = if u.ratio(1, 8)? { any_account(u)? } else { sender };
+            world.registration(number, owner, 1)
+        }
+        7 => {
+            let slots = u.int_in_range(0..=4)?;
+            let descriptor = NodeDescriptor { slots, is_open: u.arbitrary()?, ..offer(1) };
+            Action::ChangeNode { node: node_id, descriptor }
+        }
         8 => Action::LeaveNode { node: node_id },
         9 | 10 => {
             let epoch = world.env.tick.get() / 4_000 - u.int_in_range(0..=2)?;
@@ -96,15 +165,69 @@ fn any_action(u: &mut Unstructured<'_>, world: &World, jobs: &[JobId]) -> Result
             }
         }
         11 | 12 => {
-            let expires_after_ms = u.int_in_range(0..=21_000)?;
-            Action::SubmitJob { spec: job_spec(expires_after_ms), escrow: any_amount(u)? }
+            let specs = (0..u.int_in_range(1..=2)?).map(|_| any_spec(u)).collect::<Result<_>>()?;
+            let escrow_max = if u.ratio(1, 6)? { any_amount(u)? } else { Amount::CAP };
+            Action::SubmitJobs { specs: List::new(specs).expect("one or two"), escrow_max }
         }
         13 => Action::CancelJob { job: any_job(u, jobs)? },
+        14 | 15 => {
+            let program = *u.choose(&[PROGRAM, b"prog two", b"no program"])?;
+            let (number, pieces) = (u.int_in_range(0..=2)?, u.int_in_range(1..=2)?);
+            let half = program.len() / 2;
+            let right = if pieces == 1 {
+                program
+            } else {
+                [&program[..half], &program[half..]][usize::from(number % 2)]
+            };
+            piece(program, number, pieces, if u.ratio(1, 4)? { b"junk" } else { right })
+        }
         _ => match u.int_in_range(0..=9)? {
             key @ 0..=4 => evidence_against(&vote_key(key)),
             _ => forged_evidence(&vote_key(1)),
         },
     })
+}
+
+/// What a node or a challenger does about a job: often somebody who has a part in it.
+fn any_step(
+    u: &mut Unstructured<'_>,
+    world: &World,
+    jobs: &[JobId],
+) -> Result<(AccountId, Action)> {
+    let is_open = |job: &&JobId| world.job(job).is_some_and(|it| !it.status.is_final());
+    let open: Vec<JobId> = jobs.iter().filter(is_open).copied().collect();
+    if open.len() < 3 && u.ratio(2, 3)? {
+        let client = account(u.int_in_range(4..=6)?);
+        return Ok((client, submit(vec![any_spec(u)?])));
+    }
+    let job = any_job(u, if open.is_empty() { jobs } else { &open })?;
+    let mut parts: Vec<u8> = Vec::new();
+    if let Some(entry) = world.job(&job) {
+        parts.extend(entry.live().map(|run| number_of(&run.node)));
+        parts.extend(entry.checks.as_slice().iter().map(|check| number_of(&check.node)));
+    }
+    let is_stranger = parts.is_empty() || u.ratio(1, 8)?;
+    let number = if is_stranger { u.int_in_range(0..=NODES)? } else { *u.choose(&parts)? };
+    let result = if u.ratio(1, 6)? { wrong(1) } else { right() };
+    let depth = world.dispute(&job).map_or(0, |dispute| dispute.round);
+    let challenger = world.dispute(&job).map_or(account(CHALLENGER), |it| it.challenger);
+    let failure = RunFailure::TooLarge;
+    let evidence = if u.ratio(1, 3)? { STEP } else { b"nothing" };
+    let is_disputed = world.dispute(&job).is_some() || u.ratio(1, 10)?;
+    let steps = if is_disputed { 9..=14 } else { 0..=10 };
+    let step = match u.int_in_range(steps)? {
+        0 | 1 => commit_as(number, job, &result),
+        2..=4 => reveal_as(number, job, &result),
+        5 | 6 => vouch_as(number, job, &result),
+        7 | 8 => open_as(number, job, &result),
+        9 => Action::GiveUp { job, failure },
+        10 => return Ok((account(CHALLENGER), Action::Object { job })),
+        11 => answer_by(job, answer(depth + u.int_in_range(0..=1)?, 16)),
+        12 => return Ok((challenger, Action::PickClaim { job, child: u.int_in_range(0..=17)? })),
+        13 => judge_by(job, evidence),
+        _ => return Ok((challenger, judge_by(job, evidence))),
+    };
+    Ok((voice(number), step))
 }
 
 /// Mostly admissible transactions of random senders.
@@ -116,11 +239,16 @@ fn any_candidates(
     let mut next: BTreeMap<(AccountId, Lane), u64> = BTreeMap::new();
     let mut candidates = Vec::new();
     for _ in 0..u.int_in_range(0..=8)? {
-        let sender = any_account(u)?;
+        let (sender, action) = if u.ratio(2, 3)? {
+            any_step(u, world, jobs)?
+        } else {
+            let sender = any_account(u)?;
+            (sender, any_action(u, world, sender, jobs)?)
+        };
         let lane = Lane::new(u.int_in_range(0..=1)?).expect("a lane");
         let first = world.account(&sender).lanes.next(lane).get();
         let nonce = next.entry((sender, lane)).or_insert(first);
-        let mut body = TxBody { lane, ..world.body(sender, any_action(u, world, jobs)?) };
+        let mut body = TxBody { lane, ..world.body(sender, action) };
         body.nonce = Nonce::new(*nonce);
         *nonce += 1;
         match u.int_in_range(0..=30)? {
@@ -144,7 +272,8 @@ fn any_block(
     endings: &mut Endings,
 ) -> Result<()> {
     world.env.tick = world.env.parent_tick;
-    world.wait(u.int_in_range(0..=4)? * u.int_in_range(0..=1_200)?);
+    let longest = if u.ratio(1, 4)? { 5_000 } else { 600 };
+    world.wait(u.int_in_range(0..=longest)?);
     world.env.proposer = vote_key(u.int_in_range(0..=3)?).into();
     let last = world.cursor().beacon.get();
     let carried = world.env.certificates.len() as u64 + u.int_in_range(0..=2)?;
@@ -161,9 +290,11 @@ fn any_block(
     }
     for (receipt, tx) in applied.receipts.iter().zip(&chosen) {
         *endings.entry(receipt.status.reason()).or_default() += 1;
-        let is_job = matches!(tx.body().action, Action::SubmitJob { .. });
-        if is_job && receipt.status == Status::Applied {
-            jobs.push(JobId::of(receipt.tx));
+        if let (Action::SubmitJobs { specs, .. }, Status::Applied) =
+            (&tx.body().action, receipt.status)
+        {
+            let places = (0..).zip(specs.as_slice());
+            jobs.extend(places.map(|(place, _)| JobId::of(receipt.tx, place)));
         }
     }
     Ok(())
@@ -171,7 +302,8 @@ fn any_block(
 
 /// Blocks until the randomness is used up.
 fn any_history(u: &mut Unstructured<'_>, endings: &mut Endings) -> Result<()> {
-    let mut world = World::new();
+    let kind = *u.choose(&[NetworkKind::Local, NetworkKind::Open])?;
+    let mut world = World::staffed_with(params(), kind, 4);
     let mut jobs = Vec::new();
     while !u.is_empty() {
         any_block(u, &mut world, &mut jobs, endings)?;
@@ -200,10 +332,11 @@ fn histories_reach_almost_every_ending() {
     for part in bytes.chunks(1 << 12) {
         any_history(&mut Unstructured::new(part), &mut endings).expect("bytes suffice");
     }
-    let special = [Reason::EvidenceLimit, Reason::UnbondingFull, Reason::JobExists];
+    let special =
+        [Reason::EvidenceLimit, Reason::UnbondingFull, Reason::JobExists, Reason::NodesFull];
     let expected = LEDGER_ENDINGS.iter().filter(|reason| !special.contains(reason));
     let unseen: Vec<_> = expected.filter(|reason| !endings.contains_key(reason)).collect();
-    assert!(unseen.is_empty(), "not reached: {unseen:?}");
+    assert!(unseen.is_empty(), "not reached: {unseen:?} of {endings:?}");
     let strange = endings.keys().filter(|reason| !LEDGER_ENDINGS.contains(reason));
     assert_eq!(strange.count(), 0, "endings that the ledger does not know: {endings:?}");
 }
@@ -215,13 +348,19 @@ fn prop_replay_from_genesis_gives_the_same_state() {
     arbtest::arbtest(|u| {
         let mut world = World::new();
         let mut history = vec![(World::unborn(params()).env, vec![])];
+        let mut jobs = Vec::new();
+        let mut first: Vec<CheckedTx> = vec![world.tx(account(11), piece(PROGRAM, 0, 1, PROGRAM))];
+        first.extend((0..4).flat_map(|number| world.staff(number, number, STAKE)));
+        history.push((world.env.clone(), first.clone()));
+        world.block(&first);
         for _ in 0..u.int_in_range(1..=12)? {
-            let candidates = any_candidates(u, &world, &[])?;
+            let candidates = any_candidates(u, &world, &jobs)?;
             let built = world.build(&candidates);
             let chosen: Vec<_> =
                 built.included.iter().map(|index| candidates[*index].clone()).collect();
             history.push((world.env.clone(), chosen.clone()));
             world.block(&chosen);
+            jobs.extend(chosen.iter().map(|tx| JobId::of(tx.id(), 0)));
         }
         let mut replayed = World::unborn(params());
         for (env, txs) in history {

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tg_ledger::{
-    AbsenceEntry, AccountEntry, Applied, ApplyError, BeaconEntry, BlockEnv, Budget, Built, Cursor,
-    DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LogEntry, Lookup, MemoryView, NodeEntry,
-    PAGE_ITEMS_MAX, ParamsEntry, PartialView, Rules, SeenEntry, StakeEntry, Totals, ValidatorEntry,
-    View, apply, build, keys, query, reads,
+    AbsenceEntry, AccountEntry, Applied, ApplyError, BlockEnv, Budget, Built, Cursor, DisputeEntry,
+    JobEntry, Lookup, MemoryView, NodeEntry, PartialView, Rules, SeenEntry, StakeEntry, Totals,
+    ValidatorEntry, View, apply, build, fee_floor, keys, query, reads,
 };
 use tg_types::hash::sha256;
 use tg_types::ids::{AccountId, HeaderDigest, NodeId, Noun, StateKey};
@@ -16,26 +15,35 @@ use tg_types::merkle;
 use tg_types::tx::Memo;
 use tg_types::{
     Action, Amount, Bps, Bytes, CertificateCheck, CheckedTx, Decode, Device, DeviceKind,
-    DurationMs, Encode, EquivocationCheck, Event, Genesis, GenesisSpec, Hash32, Height,
-    IdempotencyId, JobId, JobSpec, Lane, NetworkKind, NodeDescriptor, Nonce, Params, PublicKey,
-    Reason, Receipt, SecretKey, Signature, SignedTx, Status, Tick, TxBody, ValidatorSeat,
+    DurationMs, Encode, EquivocationCheck, Event, Features, Genesis, GenesisSpec, Hash32, Height,
+    IdempotencyId, JobId, JobParams, JobSpec, Kind, Lane, List, Needs, NetworkKind, NodeDescriptor,
+    Nonce, Params, PublicKey, Reason, Receipt, SecretKey, Signature, SignedTx, Status, Tick, Tier,
+    TxBody, ValidatorSeat, Work,
 };
+
+use crate::audit::audit;
+use crate::judge::TestJudge;
 
 /// When the network starts.
 pub(crate) const START: Tick = Tick::new(1_700_000_000_000);
-/// The fee that tests offer unless they say otherwise; above every floor.
+/// The fee that tests offer unless they say otherwise; above the floor of all but large
+/// transactions, which offer their floor.
 pub(crate) const FEE: Amount = Amount::constant(50_000);
 /// A budget larger than any block.
 pub(crate) const NO_BUDGET: Budget = Budget { tx_max: u32::MAX, bytes_max: u32::MAX };
-/// The most rounds in which all entries of a block are found.
-const LOADS_MAX: usize = 12;
+/// The most rounds in which all entries of a block are found. The engine gives up after 32.
+const LOADS_MAX: usize = 16;
+/// Accounts and nodes with money at the start.
+pub(crate) const FUNDED: u8 = 12;
+/// What locks for a job of [`job_spec`].
+pub(crate) const ESCROW: u64 = 500;
 
 /// An amount of base units.
 pub(crate) fn units(units: u64) -> Amount {
     Amount::new(units).expect("a test's amount is below the cap")
 }
 
-/// The account with this number. Accounts 0 to 5 have money.
+/// The account with this number. Accounts below [`FUNDED`] have money.
 pub(crate) fn account(number: u8) -> AccountId {
     AccountId::new([number + 10; 32]).expect("not a small-order key")
 }
@@ -50,31 +58,53 @@ pub(crate) fn vote_key(number: u8) -> PublicKey {
     SecretKey::from_seed([number + 1; 32]).public()
 }
 
-/// The node with this number.
+/// The key of the node with this number.
+fn node_secret(number: u8) -> SecretKey {
+    SecretKey::from_seed([number + 100; 32])
+}
+
+/// The node with this number. Nodes below [`FUNDED`] have money.
 pub(crate) fn node(number: u8) -> NodeId {
-    NodeId::new([number; 32])
+    NodeId::new(*node_secret(number).public().as_bytes())
+}
+
+/// The account that speaks for a node.
+pub(crate) fn voice(number: u8) -> AccountId {
+    node_secret(number).public().into()
 }
 
 /// What a node offers; differs with the price.
 pub(crate) fn descriptor(price: u64) -> NodeDescriptor {
     let model = "test".parse().expect("a name");
-    let device = Device { kind: DeviceKind::Cpu, model, memory_mib: 1024, count: 1 };
+    let (kind, features) = (DeviceKind::Cpu, Features::NONE);
+    let device = Device { kind, model, memory_mib: 1024, count: 1, features };
     NodeDescriptor {
         region: "eu-north".parse().expect("a name"),
-        devices: tg_types::bounded::List::new(vec![device]).expect("one device"),
+        devices: List::new(vec![device]).expect("one device"),
         price_per_hour: units(price),
+        price_per_tera: units(price),
+        slots: 4,
+        is_open: true,
     }
 }
 
-/// A job that waits this long.
+/// A job that waits this long, of work that only its provider understands.
 pub(crate) fn job_spec(expires_after_ms: u64) -> JobSpec {
     JobSpec {
-        program: Hash32::new([1; 32]),
-        input: Hash32::new([2; 32]),
-        max_run_ms: DurationMs::SECOND,
+        work: Work::Opaque { task: Hash32::new([1; 32]) },
+        package: Hash32::new([2; 32]),
+        package_bytes: 3,
+        needs: Needs { memory_mib_min: 64, ..Needs::ANY },
+        tier: Tier::Trusted,
+        pay: units(ESCROW - 2 * job_params().step_fee.units()),
+        run_max: DurationMs::SECOND,
         expires_after: DurationMs::new(expires_after_ms),
-        memory_mib_min: 64,
     }
+}
+
+/// Asks for jobs, whatever they cost.
+pub(crate) fn submit(specs: Vec<JobSpec>) -> Action {
+    Action::SubmitJobs { specs: List::new(specs).expect("a few jobs"), escrow_max: Amount::CAP }
 }
 
 /// A plain transfer.
@@ -135,23 +165,53 @@ pub(crate) fn params() -> Params {
         seen_retention: DurationMs::new(3_000),
         tick_step_max: DurationMs::new(10_000),
         due_per_block_max: 5,
+        jobs: job_params(),
     }
 }
 
-fn genesis(params: Params) -> Genesis {
+/// What [`params`] says about jobs.
+pub(crate) fn job_params() -> JobParams {
+    JobParams {
+        pay_min: units(100),
+        run_max: DurationMs::new(4_000),
+        run_grace: DurationMs::new(1_000),
+        answer_within: DurationMs::new(2_000),
+        check_grace: DurationMs::new(1_500),
+        runs_failed_max: 2,
+        audit_share: Bps::constant(5_000),
+        audit_checkers: 2,
+        sync_checkers: 3,
+        rounds_max: 3,
+        audit_pay: Bps::constant(1_000),
+        sync_pay: Bps::constant(5_000),
+        step_fee: units(60),
+        run_bond: 20,
+        check_bond: 20,
+        challenge_bond: units(500_000),
+        challenge_bounty: Bps::constant(5_000),
+        fine: units(7_000),
+        absent_max: DurationMs::new(6_000),
+        nodes_max: 16,
+        placements_per_block_max: 8,
+        draws_per_block_max: 4,
+    }
+}
+
+fn genesis(params: Params, kind: NetworkKind) -> Genesis {
     let seat = |number: u8| ValidatorSeat {
         key: vote_key(number),
         owner: owner(number),
         stake: units(10_000_000 + u64::from(number)),
         address: format!("127.0.0.1:{}", 9_000 + u16::from(number)).parse().expect("an address"),
     };
-    let mut allocations: Vec<_> = (0..6).map(|n| (account(n), units(1_000_000_000))).collect();
+    let mut allocations: Vec<_> = (0..FUNDED).map(|n| (account(n), units(1_000_000_000))).collect();
+    allocations.extend((0..FUNDED).map(|n| (voice(n), units(100_000_000))));
     allocations.extend((0..4).map(|n| (owner(n), units(50_000_000))));
     allocations.push((AccountId::from(vote_key(0)), units(50_000_000)));
     allocations.push((account(99), Amount::ZERO));
     Genesis::new(GenesisSpec {
         chain: "test".parse().expect("a chain's name"),
-        kind: NetworkKind::Local,
+        kind,
         start: START,
         validators: (0..4).map(seat).collect(),
         allocations,
@@ -175,9 +235,14 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A network before its first block.
+    /// A local network before its first block.
     pub(crate) fn unborn(params: Params) -> Self {
-        let genesis = Arc::new(genesis(params));
+        Self::of_kind(params, NetworkKind::Local)
+    }
+
+    /// A network before its first block.
+    pub(crate) fn of_kind(params: Params, kind: NetworkKind) -> Self {
+        let genesis = Arc::new(genesis(params, kind));
         let parent = HeaderDigest::new(*genesis.hash().as_bytes());
         let env = BlockEnv {
             height: Height::FIRST,
@@ -192,6 +257,7 @@ impl World {
             genesis,
             equivocation: Arc::new(TestChecks),
             certificates: Arc::new(TestChecks),
+            judge: Arc::new(TestJudge),
             #[cfg(feature = "planted-bugs")]
             planted: None,
         };
@@ -218,7 +284,7 @@ impl World {
 
     /// A body that is admissible as the sender's next one in lane 0.
     pub(crate) fn body(&self, sender: AccountId, action: Action) -> TxBody {
-        TxBody {
+        let body = TxBody {
             sender,
             lane: Lane::FIRST,
             nonce: self.account(&sender).lanes.next(Lane::FIRST),
@@ -226,7 +292,9 @@ impl World {
             fee: FEE,
             idempotency: None,
             action,
-        }
+        };
+        let size = self.sign(body.clone()).size_bytes();
+        TxBody { fee: FEE.max(fee_floor(self.rules.genesis.params(), size)), ..body }
     }
 
     /// An admissible transaction.
@@ -244,6 +312,13 @@ impl World {
             .collect()
     }
 
+    /// Offers a node in the name of an account, with the node's consent.
+    pub(crate) fn registration(&self, number: u8, owner: AccountId, price: u64) -> Action {
+        let secret = node_secret(number);
+        let consent = secret.sign(&self.rules.domain, Kind::NodeConsent, owner.as_bytes());
+        Action::RegisterNode { node: node(number), descriptor: descriptor(price), consent }
+    }
+
     /// Lets the next block be this much later.
     pub(crate) fn wait(&mut self, span_ms: u64) {
         self.env.tick = self.env.tick.plus(DurationMs::new(span_ms)).expect("an early time");
@@ -253,7 +328,7 @@ impl World {
     pub(crate) fn block(&mut self, txs: &[CheckedTx]) -> Applied {
         let applied = self.try_block(txs).expect("the block is valid");
         self.commit(&applied);
-        self.audit();
+        audit(self);
         applied
     }
 
@@ -378,7 +453,7 @@ impl World {
         self.block(std::slice::from_ref(&tx));
         let after = self.account(&sender);
         if sender != proposer {
-            let paid = FEE.plus(burned).expect("below the cap");
+            let paid = tx.body().fee.plus(burned).expect("below the cap");
             assert_eq!(after.balance, before.balance.minus(paid).expect("covered"));
         }
         let next = before.lanes.next(Lane::FIRST).next();
@@ -408,7 +483,7 @@ impl World {
         }
     }
 
-    fn entry<T: Decode>(&self, key: &StateKey) -> Option<T> {
+    pub(crate) fn entry<T: Decode>(&self, key: &StateKey) -> Option<T> {
         self.bytes(key).map(|bytes| T::from_bytes(bytes).expect("entries are readable"))
     }
 
@@ -438,6 +513,10 @@ impl World {
 
     pub(crate) fn job(&self, id: &JobId) -> Option<JobEntry> {
         self.entry(&keys::job(id))
+    }
+
+    pub(crate) fn dispute(&self, id: &JobId) -> Option<DisputeEntry> {
+        self.entry(&keys::dispute(id))
     }
 
     pub(crate) fn validator(&self, key: &PublicKey) -> Option<ValidatorEntry> {
@@ -483,119 +562,9 @@ impl World {
         }
     }
 
-    /// Counts all money and reads all entries.
-    pub(crate) fn audit(&self) {
-        let mut found = Totals { supply: self.rules.genesis.supply(), ..Totals::default() };
-        let mut due = DueAudit::default();
-        for (key, bytes) in self.view.iter() {
-            match key.noun() {
-                Noun::Totals => drop(decoded::<Totals>(bytes)),
-                Noun::Account => add(&mut found.balances, decoded::<AccountEntry>(bytes).balance),
-                Noun::Seen => drop(decoded::<SeenEntry>(bytes)),
-                Noun::Stake => add_stake(&mut found, &decoded(bytes)),
-                Noun::Node => drop(decoded::<NodeEntry>(bytes)),
-                Noun::Job => add(&mut found.escrow, decoded::<JobEntry>(bytes).escrow),
-                Noun::Due => due.add(key, bytes),
-                Noun::Headers => drop(decoded::<HeaderEntry>(bytes)),
-                Noun::Beacon => drop(decoded::<BeaconEntry>(bytes)),
-                Noun::Log => drop(decoded::<LogEntry>(bytes)),
-                Noun::Params => drop(decoded::<ParamsEntry>(bytes)),
-                Noun::Validator => drop(decoded::<ValidatorEntry>(bytes)),
-                Noun::Cursor => drop(decoded::<Cursor>(bytes)),
-                Noun::Absence => drop(decoded::<AbsenceEntry>(bytes)),
-            }
-        }
-        let totals = self.totals();
-        let (treasury, burned) = (totals.treasury, totals.burned);
-        assert_eq!(Totals { treasury, burned, ..found }, totals, "entries and totals agree");
-        assert_eq!(totals.parts_sum(), u128::from(totals.supply.units()), "nothing made or lost");
-        due.check(self);
-    }
-
     /// Every entry of a noun, by its id.
     pub(crate) fn ids(&self, noun: Noun) -> Vec<[u8; 32]> {
         let keys = self.view.iter().map(|(key, _)| *key);
         keys.filter(|key| key.noun() == noun).map(|key| key.id()).collect()
-    }
-}
-
-/// Reads an entry and holds its bytes against those it gives again.
-fn decoded<T: Encode + Decode>(bytes: &[u8]) -> T {
-    let value = T::from_bytes(bytes).expect("entries are readable");
-    assert_eq!(value.to_bytes(), bytes, "one byte form");
-    value
-}
-
-fn add(sum: &mut Amount, amount: Amount) {
-    *sum = sum.plus(amount).expect("never above the cap");
-}
-
-fn add_stake(found: &mut Totals, stake: &StakeEntry) {
-    add(&mut found.staked, stake.active);
-    for unbonding in stake.unbonding.as_slice() {
-        add(&mut found.unbonding, unbonding.amount);
-    }
-}
-
-/// The due queue as it is stored: per second the count of its head and the items of its pages.
-#[derive(Default)]
-struct DueAudit {
-    counts: BTreeMap<u64, u64>,
-    items: BTreeMap<(u64, u64), Vec<DueItem>>,
-}
-
-impl DueAudit {
-    fn add(&mut self, key: &StateKey, bytes: &[u8]) {
-        let id = key.id();
-        let number = |part: &[u8]| u64::from_le_bytes(part.try_into().expect("eight bytes"));
-        match (number(&id[..8]), number(&id[8..16])) {
-            (second, 0) => {
-                self.counts.insert(second, decoded::<DueHead>(bytes).count);
-            }
-            (second, page) => {
-                let items = decoded::<DuePage>(bytes).items.as_slice().to_vec();
-                self.items.insert((second, page - 1), items);
-            }
-        }
-    }
-
-    /// Pages hold exactly what the heads count and the cursor has not passed, and everything with
-    /// a date is in the queue.
-    fn check(&self, world: &World) {
-        let cursor = world.cursor();
-        let mut ahead: Vec<DueItem> = Vec::new();
-        for (second, count) in &self.counts {
-            assert!(*second >= cursor.due_second, "visited seconds are gone");
-            let visited = if *second == cursor.due_second { cursor.due_index } else { 0 };
-            let mut index = visited - visited % PAGE_ITEMS_MAX as u64;
-            while index < *count {
-                let page = &self.items[&(*second, index / PAGE_ITEMS_MAX as u64)];
-                for item in page {
-                    if index >= visited {
-                        ahead.push(*item);
-                    }
-                    index += 1;
-                }
-            }
-            assert_eq!(index, *count, "pages hold what the head counts");
-        }
-        let pages = self.items.keys().filter(|(second, _)| !self.counts.contains_key(second));
-        assert_eq!(pages.count(), 0, "no page without a head");
-        self.check_dated(world, &ahead);
-    }
-
-    fn check_dated(&self, world: &World, ahead: &[DueItem]) {
-        let has = |item: DueItem| ahead.contains(&item);
-        for id in world.ids(Noun::Job) {
-            assert!(has(DueItem::CloseJob { job: JobId::new(id) }), "every job has a date");
-        }
-        for id in world.ids(Noun::Seen) {
-            assert!(has(DueItem::ForgetSeen { id }), "every seen id has a date");
-        }
-        for id in world.ids(Noun::Stake) {
-            let account = AccountId::new(id).expect("not a small-order key");
-            let is_unbonding = !world.stake(&account).unbonding.as_slice().is_empty();
-            assert!(!is_unbonding || has(DueItem::ReleaseStake { account }), "stake comes free");
-        }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::amount::Amount;
 use crate::ids::{AccountId, Hash32, JobId, NodeId};
+use crate::job::RunResult;
 use crate::reason::Reason;
 use crate::tick::{Height, Tick};
 use crate::wire;
@@ -150,6 +151,198 @@ wire! {
             /// The beacon.
             beacon: Hash32,
         } = 17,
+        /// A tensor program is on record.
+        ProgramRecorded {
+            /// Which.
+            program: Hash32,
+            /// What one run of it takes.
+            multiply_adds: u64,
+        } = 18,
+        /// A job was given to a node.
+        JobPlaced {
+            /// Which.
+            job: JobId,
+            /// To which node.
+            node: NodeId,
+            /// Which run of the job, counted from 0.
+            run: u8,
+            /// When the node must have committed to a result.
+            deadline: Tick,
+        } = 19,
+        /// A run ended without a result.
+        RunEnded {
+            /// Of which job.
+            job: JobId,
+            /// Of which node.
+            node: NodeId,
+            /// Why.
+            why: Reason,
+        } = 20,
+        /// A node committed to a result.
+        ResultCommitted {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+        } = 21,
+        /// A node showed its result.
+        ResultRevealed {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// The result.
+            result: RunResult,
+        } = 22,
+        /// A node was drawn to check a result.
+        CheckDrawn {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// In which round, counted from 0.
+            round: u8,
+        } = 23,
+        /// A result was not drawn for an audit.
+        ResultNotDrawn {
+            /// Of which job.
+            job: JobId,
+        } = 24,
+        /// A checker committed to its answer.
+        CheckCommitted {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+        } = 25,
+        /// A checker found a result right.
+        CheckPassed {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+        } = 26,
+        /// A checker did not answer in time.
+        CheckMissed {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+        } = 27,
+        /// Somebody objects to a result.
+        DisputeOpened {
+            /// Of which job.
+            job: JobId,
+            /// Who.
+            challenger: AccountId,
+            /// What stands on it.
+            bond: Amount,
+        } = 28,
+        /// A provider answered in a dispute.
+        DisputeAnswered {
+            /// About which job.
+            job: JobId,
+            /// In which round.
+            round: u8,
+        } = 29,
+        /// A challenger picked a claim.
+        ClaimPicked {
+            /// About which job.
+            job: JobId,
+            /// In which round.
+            round: u8,
+            /// Which claim.
+            child: u8,
+        } = 30,
+        /// A dispute ended.
+        DisputeEnded {
+            /// About which job.
+            job: JobId,
+            /// Who objected.
+            challenger: AccountId,
+            /// How.
+            why: Reason,
+        } = 31,
+        /// Runs of a job gave different outputs.
+        RunsDisagreed {
+            /// Which.
+            job: JobId,
+        } = 32,
+        /// A job was accepted and paid.
+        JobSettled {
+            /// Which.
+            job: JobId,
+            /// Whose.
+            owner: AccountId,
+            /// The accepted output.
+            output: Hash32,
+            /// What it cost in all.
+            charged: Amount,
+            /// What went back.
+            refund: Amount,
+        } = 33,
+        /// A job ended without an accepted result.
+        JobFailed {
+            /// Which.
+            job: JobId,
+            /// Whose.
+            owner: AccountId,
+            /// What went back.
+            refund: Amount,
+        } = 34,
+        /// A provider was paid for a run.
+        ProviderPaid {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// Who received it.
+            owner: AccountId,
+            /// How much.
+            amount: Amount,
+        } = 35,
+        /// A checker was paid.
+        CheckerPaid {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// Who received it.
+            owner: AccountId,
+            /// How much.
+            amount: Amount,
+        } = 36,
+        /// A node's owner lost stake for a wrong result.
+        NodeSlashed {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// Whose stake.
+            owner: AccountId,
+            /// What was lost.
+            amount: Amount,
+            /// What of it the challenger received; the rest was burned.
+            bounty: Amount,
+        } = 37,
+        /// A node's owner was fined; the fine was burned.
+        NodeFined {
+            /// Because of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// Whose stake.
+            owner: AccountId,
+            /// How much.
+            amount: Amount,
+        } = 38,
+        /// A quorum of validators does not see a node.
+        NodeAbsent {
+            /// Which.
+            node: NodeId,
+            /// Whose.
+            owner: AccountId,
+        } = 39,
     }
 }
 
@@ -174,6 +367,73 @@ impl Event {
             Self::PenaltyTaken { .. } => Reason::PenaltyTaken,
             Self::FeesShared { .. } => Reason::FeesShared,
             Self::BeaconRecorded { .. } => Reason::BeaconRecorded,
+            Self::ProgramRecorded { .. } => Reason::ProgramRecorded,
+            Self::JobPlaced { .. } => Reason::JobPlaced,
+            Self::RunEnded { why, .. } => *why,
+            Self::ResultCommitted { .. } => Reason::ResultCommitted,
+            Self::ResultRevealed { .. } => Reason::ResultRevealed,
+            Self::CheckDrawn { .. } => Reason::CheckDrawn,
+            Self::ResultNotDrawn { .. } => Reason::ResultNotDrawn,
+            Self::CheckCommitted { .. } => Reason::CheckCommitted,
+            Self::CheckPassed { .. } => Reason::CheckPassed,
+            Self::CheckMissed { .. } => Reason::CheckMissed,
+            Self::DisputeOpened { .. } => Reason::DisputeOpened,
+            Self::DisputeAnswered { .. } => Reason::DisputeAnswered,
+            Self::ClaimPicked { .. } => Reason::ClaimPicked,
+            Self::DisputeEnded { why, .. } => *why,
+            Self::RunsDisagreed { .. } => Reason::RunsDisagreed,
+            Self::JobSettled { .. } => Reason::JobSettled,
+            Self::JobFailed { .. } => Reason::JobFailed,
+            Self::ProviderPaid { .. } => Reason::ProviderPaid,
+            Self::CheckerPaid { .. } => Reason::CheckerPaid,
+            Self::NodeSlashed { .. } => Reason::NodeSlashed,
+            Self::NodeFined { .. } => Reason::NodeFined,
+            Self::NodeAbsent { .. } => Reason::NodeAbsent,
+        }
+    }
+
+    /// The job it is about, if it is about one.
+    pub const fn job(&self) -> Option<JobId> {
+        match self {
+            Self::JobQueued { job, .. }
+            | Self::JobCancelled { job, .. }
+            | Self::JobExpired { job, .. }
+            | Self::JobPlaced { job, .. }
+            | Self::RunEnded { job, .. }
+            | Self::ResultCommitted { job, .. }
+            | Self::ResultRevealed { job, .. }
+            | Self::CheckDrawn { job, .. }
+            | Self::ResultNotDrawn { job, .. }
+            | Self::CheckCommitted { job, .. }
+            | Self::CheckPassed { job, .. }
+            | Self::CheckMissed { job, .. }
+            | Self::DisputeOpened { job, .. }
+            | Self::DisputeAnswered { job, .. }
+            | Self::ClaimPicked { job, .. }
+            | Self::DisputeEnded { job, .. }
+            | Self::RunsDisagreed { job, .. }
+            | Self::JobSettled { job, .. }
+            | Self::JobFailed { job, .. }
+            | Self::ProviderPaid { job, .. }
+            | Self::CheckerPaid { job, .. }
+            | Self::NodeSlashed { job, .. }
+            | Self::NodeFined { job, .. } => Some(*job),
+            Self::AccountCredited { .. }
+            | Self::Transferred { .. }
+            | Self::Staked { .. }
+            | Self::UnbondingStarted { .. }
+            | Self::Unbonded { .. }
+            | Self::NodeRegistered { .. }
+            | Self::NodeChanged { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeDropped { .. }
+            | Self::AbsenceReported { .. }
+            | Self::Slashed { .. }
+            | Self::PenaltyTaken { .. }
+            | Self::FeesShared { .. }
+            | Self::BeaconRecorded { .. }
+            | Self::ProgramRecorded { .. }
+            | Self::NodeAbsent { .. } => None,
         }
     }
 
@@ -222,6 +482,121 @@ impl Event {
             Self::BeaconRecorded { height, beacon } => {
                 format!("The certificate of block {height} became beacon {beacon}.")
             }
+            Self::ProgramRecorded { .. }
+            | Self::JobPlaced { .. }
+            | Self::RunEnded { .. }
+            | Self::ResultCommitted { .. }
+            | Self::ResultRevealed { .. }
+            | Self::CheckDrawn { .. }
+            | Self::ResultNotDrawn { .. }
+            | Self::CheckCommitted { .. }
+            | Self::CheckPassed { .. }
+            | Self::CheckMissed { .. } => self.sentence_about_work(),
+            Self::DisputeOpened { .. }
+            | Self::DisputeAnswered { .. }
+            | Self::ClaimPicked { .. }
+            | Self::DisputeEnded { .. }
+            | Self::RunsDisagreed { .. }
+            | Self::JobSettled { .. }
+            | Self::JobFailed { .. }
+            | Self::ProviderPaid { .. }
+            | Self::CheckerPaid { .. }
+            | Self::NodeSlashed { .. }
+            | Self::NodeFined { .. }
+            | Self::NodeAbsent { .. } => self.sentence_about_its_end(),
+        }
+    }
+
+    /// The sentence of an event about running and checking.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_work(&self) -> String {
+        match self {
+            Self::ProgramRecorded { program, multiply_adds } => {
+                format!(
+                    "Program {program} is on record; a run takes {multiply_adds} multiply-adds."
+                )
+            }
+            Self::JobPlaced { job, node, run, deadline } => {
+                format!("Job {job} was given to node {node} as run {run}, until {deadline}.")
+            }
+            Self::RunEnded { job, node, why } => {
+                format!("The run of job {job} on node {node} ended: {}", why.sentence())
+            }
+            Self::ResultCommitted { job, node } => {
+                format!("Node {node} committed to a result of job {job}.")
+            }
+            Self::ResultRevealed { job, node, result } => {
+                format!("Node {node} showed output {} of job {job}.", result.output)
+            }
+            Self::CheckDrawn { job, node, round } => {
+                format!("Node {node} was drawn to check job {job} in round {round}.")
+            }
+            Self::ResultNotDrawn { job } => {
+                format!("The result of job {job} was not drawn for an audit.")
+            }
+            Self::CheckCommitted { job, node } => {
+                format!("Node {node} committed to its answer on job {job}.")
+            }
+            Self::CheckPassed { job, node } => {
+                format!("Node {node} found the result of job {job} right.")
+            }
+            Self::CheckMissed { job, node } => {
+                format!("Node {node} did not answer on job {job} in time.")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The sentence of an event about disputes and settlements.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_its_end(&self) -> String {
+        match self {
+            Self::DisputeOpened { job, challenger, bond } => {
+                format!("{challenger} objects to the result of job {job} with a bond of {bond}.")
+            }
+            Self::DisputeAnswered { job, round } => {
+                format!("The provider answered round {round} of the dispute about job {job}.")
+            }
+            Self::ClaimPicked { job, round, child } => {
+                format!(
+                    "The challenger picked claim {child} in round {round} of the dispute about job \
+                     {job}."
+                )
+            }
+            Self::DisputeEnded { job, challenger, why } => {
+                format!("{challenger} objected to the result of job {job}: {}", why.sentence())
+            }
+            Self::RunsDisagreed { job } => {
+                format!("Runs of job {job} gave different outputs.")
+            }
+            Self::JobSettled { job, owner, charged, refund, .. } => {
+                format!(
+                    "The result of job {job} was accepted: {owner} paid {charged} and got {refund} \
+                     back."
+                )
+            }
+            Self::JobFailed { job, owner, refund } => {
+                format!("Job {job} ended without an accepted result; {owner} got {refund} back.")
+            }
+            Self::ProviderPaid { job, node, owner, amount } => {
+                format!("{owner} got {amount} for the run of job {job} by node {node}.")
+            }
+            Self::CheckerPaid { job, node, owner, amount } => {
+                format!("{owner} got {amount} for the check of job {job} by node {node}.")
+            }
+            Self::NodeSlashed { job, node, owner, amount, bounty } => {
+                format!(
+                    "{owner} lost {amount} of stake for what node {node} said of job {job}; the \
+                     challenger got {bounty}."
+                )
+            }
+            Self::NodeFined { job, node, owner, amount } => {
+                format!("{owner} was fined {amount} for node {node} and job {job}.")
+            }
+            Self::NodeAbsent { node, owner } => {
+                format!("A quorum of validators does not see node {node} of {owner}.")
+            }
+            _ => String::new(),
         }
     }
 }

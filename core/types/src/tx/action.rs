@@ -2,10 +2,11 @@
 //! [`TX_BYTES_MAX`](super::TX_BYTES_MAX).
 
 use crate::amount::Amount;
-use crate::bounded::{BoundError, Bytes};
+use crate::bounded::{BoundError, Bytes, List};
 use crate::codec::{Decode, DecodeError, Encode, Reader, encode_list};
-use crate::ids::{AccountId, JobId, NodeId};
-use crate::job::JobSpec;
+use crate::ids::{AccountId, Hash32, JobId, NodeId};
+use crate::job::{CheckAnswer, JobSpec, RunFailure, RunResult};
+use crate::key::Signature;
 use crate::node::NodeDescriptor;
 use crate::wire;
 
@@ -14,6 +15,62 @@ pub type Memo = Bytes<64>;
 
 /// The engine's evidence of a double vote: two votes and their signatures. Opaque to core.
 pub type Evidence = Bytes<1024>;
+
+/// A piece of a tensor program's bytes.
+pub type ProgramPiece = Bytes<{ 8 * 1024 }>;
+
+/// The most pieces of a program: 256 KiB, enough for networks of thousands of operations without
+/// their weights.
+pub const PROGRAM_PIECES_MAX: u8 = 32;
+
+/// The most jobs that one transaction submits.
+pub const JOBS_PER_TX_MAX: usize = 32;
+
+/// The most runs or checks that one transaction reports.
+pub const REPORTS_PER_TX_MAX: usize = 64;
+
+/// A defender's answer in a dispute: the claims of up to 16 children. Opaque to core.
+pub type DisputeAnswer = Bytes<{ 8 * 1024 }>;
+
+/// What ends a dispute: a step with all that it reads. Opaque to core.
+pub type DisputeEvidence = Bytes<{ 14 * 1024 }>;
+
+wire! {
+    /// A commitment to what will be said about a job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Sealed {
+        /// The job.
+        pub job: JobId,
+        /// The commitment.
+        pub seal: Hash32,
+    }
+}
+
+wire! {
+    /// A result that was sealed before.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct OpenedResult {
+        /// The job.
+        pub job: JobId,
+        /// What the run gave.
+        pub result: RunResult,
+        /// What the seal was made with.
+        pub salt: [u8; 32],
+    }
+}
+
+wire! {
+    /// A checker's answer that was sealed before.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct OpenedCheck {
+        /// The job.
+        pub job: JobId,
+        /// The answer.
+        pub answer: CheckAnswer,
+        /// What the seal was made with.
+        pub salt: [u8; 32],
+    }
+}
 
 wire! {
     /// What a transaction asks for.
@@ -40,10 +97,12 @@ wire! {
         } = 3,
         /// Offer a node.
         RegisterNode {
-            /// Its id.
+            /// Its id: the public key of the node.
             node: NodeId,
             /// What it offers.
             descriptor: NodeDescriptor,
+            /// The node's signature that it wants this owner.
+            consent: Signature,
         } = 4,
         /// Change what a node offers.
         ChangeNode {
@@ -64,12 +123,12 @@ wire! {
             /// Which nodes.
             nodes: NodeSet,
         } = 7,
-        /// Ask for a job to be done.
-        SubmitJob {
+        /// Ask for jobs to be done.
+        SubmitJobs {
             /// What to do.
-            spec: JobSpec,
-            /// What it may cost; locked until the job ends.
-            escrow: Amount,
+            specs: List<JobSpec, 1, JOBS_PER_TX_MAX>,
+            /// The most that may be locked for all of them together.
+            escrow_max: Amount,
         } = 8,
         /// Take a job back.
         CancelJob {
@@ -81,6 +140,70 @@ wire! {
             /// The engine's evidence.
             evidence: Evidence,
         } = 10,
+        /// Put a piece of a tensor program on record.
+        PutProgram {
+            /// The program.
+            program: Hash32,
+            /// Which piece, counted from 0.
+            piece: u8,
+            /// How many there are.
+            pieces: u8,
+            /// Its bytes.
+            bytes: ProgramPiece,
+        } = 11,
+        /// As a node, commit to results.
+        CommitResults {
+            /// The commitments.
+            seals: List<Sealed, 1, REPORTS_PER_TX_MAX>,
+        } = 12,
+        /// As a node, show results that were committed to.
+        RevealResults {
+            /// The results.
+            results: List<OpenedResult, 1, REPORTS_PER_TX_MAX>,
+        } = 13,
+        /// As a node, give a run up.
+        GiveUp {
+            /// Of which job.
+            job: JobId,
+            /// Why.
+            failure: RunFailure,
+        } = 14,
+        /// As a drawn node, commit to what checking showed.
+        CommitChecks {
+            /// The commitments.
+            seals: List<Sealed, 1, REPORTS_PER_TX_MAX>,
+        } = 15,
+        /// As a drawn node, show what was committed to.
+        RevealChecks {
+            /// The answers.
+            answers: List<OpenedCheck, 1, REPORTS_PER_TX_MAX>,
+        } = 16,
+        /// Say that a result is wrong, and put a bond on it.
+        Object {
+            /// Of which job.
+            job: JobId,
+        } = 17,
+        /// As the provider of a disputed result, say what it is made of.
+        AnswerDispute {
+            /// Which job.
+            job: JobId,
+            /// The claims of the children.
+            answer: DisputeAnswer,
+        } = 18,
+        /// As the challenger of a result, say which claim is the first wrong one.
+        PickClaim {
+            /// Which job.
+            job: JobId,
+            /// The child.
+            child: u8,
+        } = 19,
+        /// As either party, show what decides a dispute.
+        JudgeDispute {
+            /// Which job.
+            job: JobId,
+            /// What decides it.
+            evidence: DisputeEvidence,
+        } = 20,
     }
 }
 

@@ -5,8 +5,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use tg_types::genesis::Genesis;
 use tg_types::merkle::{Peaks, Proof};
-use tg_types::tx::{Action, NodeSet, SignedTx};
-use tg_types::{BlockReceipt, Decode, Encode, Header, List, NodeDescriptor, Receipt};
+use tg_types::tx::{Action, NodeSet, OpenedResult, SignedTx};
+use tg_types::{BlockReceipt, Decode, Encode, Header, JobSpec, List, NodeDescriptor, Receipt};
 
 /// Lengths a forger would write: near the bounds of the types below, and far beyond.
 const HUGE: [&[u8]; 4] = [&[100], &[0xff, 1], &[0xff, 0x7f], &[0xff, 0xff, 0x07]];
@@ -85,6 +85,9 @@ fn prop_transaction_reserves_at_most_ten_times_its_input() {
     check::<Action>();
     check::<NodeSet>();
     check::<NodeDescriptor>();
+    check::<JobSpec>();
+    check::<List<JobSpec, 1, 32>>();
+    check::<List<OpenedResult, 1, 64>>();
 }
 
 #[test]

@@ -3,12 +3,15 @@
 use arbtest::arbitrary::{Result, Unstructured};
 use tg_types::genesis::{Genesis, GenesisSpec, NetworkKind, ValidatorSeat};
 use tg_types::merkle::{Peaks, Proof};
-use tg_types::tx::{Action, Lane, NodeSet, Nonce, SignedTx, TxBody};
+use tg_types::tx::{
+    Action, Lane, NodeSet, Nonce, OpenedCheck, OpenedResult, Sealed, SignedTx, TxBody,
+};
 use tg_types::{
-    AccountId, Address, Amount, BlockReceipt, Bps, Bytes, ChainId, Device, DeviceKind, DurationMs,
-    Event, GenesisHash, Hash32, Header, HeaderDigest, Height, IdempotencyId, JobId, JobSpec,
-    JobStatus, Kind, List, Name, NodeDescriptor, NodeId, Noun, Params, PublicKey, Reason, Receipt,
-    SecretKey, Signature, StateKey, Status, Tick, TxId,
+    AccountId, Address, Amount, BlockReceipt, Bps, Bytes, ChainId, CheckAnswer, Device, DeviceKind,
+    DurationMs, Event, Features, GenesisHash, Hash32, Header, HeaderDigest, Height, IdempotencyId,
+    JobId, JobParams, JobSpec, JobStatus, Kind, List, Name, Needs, NodeDescriptor, NodeId, Noun,
+    Params, PublicKey, Reason, Receipt, RunFailure, RunResult, SecretKey, Signature, StateKey,
+    Status, Tick, Tier, TxId, Work,
 };
 
 /// A type of which arbitrary values can be made.
@@ -56,16 +59,36 @@ arb_from! {
     Reason: u => *u.choose(Self::ALL)?;
     Status: u => if u.arbitrary()? { Self::Applied } else { Self::Failed(Reason::arb(u)?) };
     StateKey: u => Self::new(Noun::arb(u)?, u.arbitrary()?);
-    DeviceKind: u => *u.choose(&[Self::Cpu, Self::Gpu])?;
-    JobStatus: u => *u.choose(&[Self::Queued, Self::Cancelled, Self::Expired])?;
+    DeviceKind: u => *u.choose(&[Self::Cpu, Self::Gpu, Self::Accelerator])?;
+    Features: u => {
+        let some = u.arbitrary::<u8>()?;
+        let is_in = |(place, _): &(usize, _)| some >> place & 1 == 1;
+        let chosen = Self::ALL.into_iter().enumerate().filter(is_in);
+        chosen.fold(Self::NONE, |all, (_, (one, _))| all.with(one))
+    };
+    JobStatus: u => *u.choose(&[
+        Self::Queued, Self::Cancelled, Self::Expired, Self::Running, Self::Checking,
+        Self::Disputed, Self::Settled, Self::Failed,
+    ])?;
+    Tier: u => match u.int_in_range(1..=4)? {
+        1 => Self::Trusted,
+        2 => Self::Audit,
+        3 => Self::Sync,
+        _ => Self::Redundant { replicas: u.arbitrary()? },
+    };
+    RunFailure: u => *u.choose(&[
+        Self::Declined, Self::PackageMissing, Self::PackageWrong, Self::TooLarge,
+        Self::DeviceFailed,
+    ])?;
     NetworkKind: u => *u.choose(&[Self::Local, Self::Open])?;
     Kind: u => *u.choose(&[
         Self::Transaction, Self::Header, Self::Receipt, Self::BlockReceipt, Self::Genesis,
+        Self::NodeConsent,
     ])?;
     Noun: u => *u.choose(&[
         Self::Totals, Self::Account, Self::Seen, Self::Stake, Self::Node, Self::Job, Self::Due,
         Self::Headers, Self::Beacon, Self::Log, Self::Params, Self::Validator, Self::Cursor,
-        Self::Absence,
+        Self::Absence, Self::List, Self::Program, Self::Dispute, Self::Piece, Self::Draft,
     ])?;
     ChainId: u => letters(u, b"abcxyz0189-", 32)?.parse().expect("a chain's name");
     Name: u => letters(u, b"azAZ09-_.~!", 64)?.parse().expect("a name");
@@ -76,18 +99,56 @@ arb_from! {
         model: Name::arb(u)?,
         memory_mib: u.arbitrary()?,
         count: u.arbitrary()?,
+        features: Features::arb(u)?,
     };
     NodeDescriptor: u => Self {
         region: Name::arb(u)?,
         devices: List::arb(u)?,
         price_per_hour: Amount::arb(u)?,
+        price_per_tera: Amount::arb(u)?,
+        slots: u.arbitrary()?,
+        is_open: u.arbitrary()?,
+    };
+    Work: u => if u.arbitrary()? {
+        let (program, (weights, inputs)) = Arb::arb(u)?;
+        Self::Tensor { program, weights, inputs }
+    } else {
+        Self::Opaque { task: Hash32::arb(u)? }
+    };
+    Needs: u => Self {
+        kind: Option::arb(u)?,
+        model: Option::arb(u)?,
+        memory_mib_min: u.arbitrary()?,
+        features: Features::arb(u)?,
+        region: Option::arb(u)?,
     };
     JobSpec: u => Self {
-        program: Hash32::arb(u)?,
-        input: Hash32::arb(u)?,
-        max_run_ms: DurationMs::arb(u)?,
+        work: Work::arb(u)?,
+        package: Hash32::arb(u)?,
+        package_bytes: u.arbitrary()?,
+        needs: Needs::arb(u)?,
+        tier: Tier::arb(u)?,
+        pay: Amount::arb(u)?,
+        run_max: DurationMs::arb(u)?,
         expires_after: DurationMs::arb(u)?,
-        memory_mib_min: u.arbitrary()?,
+    };
+    RunResult: u => Self {
+        output: Hash32::arb(u)?,
+        trace: Hash32::arb(u)?,
+        package: Hash32::arb(u)?,
+        package_bytes: u.arbitrary()?,
+    };
+    CheckAnswer: u => Self { trace: Hash32::arb(u)?, work: Hash32::arb(u)? };
+    Sealed: u => Self { job: JobId::arb(u)?, seal: Hash32::arb(u)? };
+    OpenedResult: u => Self {
+        job: JobId::arb(u)?,
+        result: RunResult::arb(u)?,
+        salt: Arb::arb(u)?,
+    };
+    OpenedCheck: u => Self {
+        job: JobId::arb(u)?,
+        answer: CheckAnswer::arb(u)?,
+        salt: Arb::arb(u)?,
     };
     NodeSet: u => Self::new(some(u, 1, 8)?).expect("a few nodes");
     TxBody: u => Self {
@@ -124,11 +185,19 @@ arb_from! {
         stake: Amount::arb(u)?,
         address: Address::arb(u)?,
     };
+    JobParams: u => Self {
+        pay_min: Amount::constant(u.int_in_range(1..=Amount::CAP.units())?),
+        audit_share: Bps::arb(u)?,
+        sync_checkers: u.int_in_range(1..=16)?,
+        fine: Amount::arb(u)?,
+        ..if u.arbitrary()? { Params::local().jobs } else { Params::open().jobs }
+    };
     Params: u => Self {
         fee_floor_per_byte: Amount::arb(u)?,
         slash_bounty_bps: Bps::arb(u)?,
         block_tx_max: u.int_in_range(1..=1_000_000)?,
         seen_retention: DurationMs::new(u.int_in_range(1..=1_000_000)?),
+        jobs: JobParams::arb(u)?,
         ..if u.arbitrary()? { Self::local() } else { Self::open() }
     };
     Proof: u => {
@@ -178,20 +247,37 @@ impl<T: Arb, const MIN: usize, const MAX: usize> Arb for List<T, MIN, MAX> {
 
 impl Arb for Action {
     fn arb(u: &mut Unstructured<'_>) -> Result<Self> {
-        Ok(match u.int_in_range(1..=10)? {
+        let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
+        Ok(match u.int_in_range(1..=20)? {
             1 => {
                 let (to, amount) = Arb::arb(u)?;
                 Self::Transfer { to, amount, memo: Bytes::arb(u)? }
             }
             2 => Self::Stake { amount: Amount::arb(u)? },
             3 => Self::Unstake { amount: Amount::arb(u)? },
-            4 => Self::RegisterNode { node: NodeId::arb(u)?, descriptor: NodeDescriptor::arb(u)? },
-            5 => Self::ChangeNode { node: NodeId::arb(u)?, descriptor: NodeDescriptor::arb(u)? },
-            6 => Self::LeaveNode { node: NodeId::arb(u)? },
+            4 => {
+                let (descriptor, consent) = Arb::arb(u)?;
+                Self::RegisterNode { node, descriptor, consent }
+            }
+            5 => Self::ChangeNode { node, descriptor: NodeDescriptor::arb(u)? },
+            6 => Self::LeaveNode { node },
             7 => Self::ReportAbsent { epoch: u.arbitrary()?, nodes: NodeSet::arb(u)? },
-            8 => Self::SubmitJob { spec: JobSpec::arb(u)?, escrow: Amount::arb(u)? },
-            9 => Self::CancelJob { job: JobId::arb(u)? },
-            _ => Self::SubmitEvidence { evidence: Bytes::arb(u)? },
+            8 => Self::SubmitJobs { specs: few(u)?, escrow_max: Amount::arb(u)? },
+            9 => Self::CancelJob { job },
+            10 => Self::SubmitEvidence { evidence: Bytes::arb(u)? },
+            11 => {
+                let (program, (piece, pieces)) = Arb::arb(u)?;
+                Self::PutProgram { program, piece, pieces, bytes: Bytes::arb(u)? }
+            }
+            12 => Self::CommitResults { seals: few(u)? },
+            13 => Self::RevealResults { results: few(u)? },
+            14 => Self::GiveUp { job, failure: RunFailure::arb(u)? },
+            15 => Self::CommitChecks { seals: few(u)? },
+            16 => Self::RevealChecks { answers: few(u)? },
+            17 => Self::Object { job },
+            18 => Self::AnswerDispute { job, answer: Bytes::arb(u)? },
+            19 => Self::PickClaim { job, child: u.arbitrary()? },
+            _ => Self::JudgeDispute { job, evidence: Bytes::arb(u)? },
         })
     }
 }
@@ -201,7 +287,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=17)? {
+        Ok(match u.int_in_range(1..=39)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -224,9 +310,48 @@ impl Arb for Event {
                 let treasury = Amount::arb(u)?;
                 Self::FeesShared { proposer: account, earned: amount, burned: bounty, treasury }
             }
-            _ => Self::BeaconRecorded { height: Height::arb(u)?, beacon: Hash32::arb(u)? },
+            17 => Self::BeaconRecorded { height: Height::arb(u)?, beacon: Hash32::arb(u)? },
+            18 => {
+                let (program, multiply_adds) = Arb::arb(u)?;
+                Self::ProgramRecorded { program, multiply_adds }
+            }
+            28 => Self::DisputeOpened { job, challenger: account, bond: amount },
+            33 => {
+                let (owner, output) = (account, Hash32::arb(u)?);
+                Self::JobSettled { job, owner, output, charged: amount, refund: bounty }
+            }
+            34 => Self::JobFailed { job, owner: account, refund: amount },
+            35 => Self::ProviderPaid { job, node, owner: account, amount },
+            36 => Self::CheckerPaid { job, node, owner: account, amount },
+            37 => Self::NodeSlashed { job, node, owner: account, amount, bounty },
+            38 => Self::NodeFined { job, node, owner: account, amount },
+            39 => Self::NodeAbsent { node, owner: account },
+            number => step(u, number, node, job)?,
         })
     }
+}
+
+/// A step of a job, by the number of its event.
+fn step(u: &mut Unstructured<'_>, number: u8, node: NodeId, job: JobId) -> Result<Event> {
+    let round = u.arbitrary()?;
+    Ok(match number {
+        19 => Event::JobPlaced { job, node, run: round, deadline: Tick::arb(u)? },
+        20 => Event::RunEnded { job, node, why: Reason::arb(u)? },
+        21 => Event::ResultCommitted { job, node },
+        22 => Event::ResultRevealed { job, node, result: RunResult::arb(u)? },
+        23 => Event::CheckDrawn { job, node, round },
+        24 => Event::ResultNotDrawn { job },
+        25 => Event::CheckCommitted { job, node },
+        26 => Event::CheckPassed { job, node },
+        27 => Event::CheckMissed { job, node },
+        29 => Event::DisputeAnswered { job, round },
+        30 => Event::ClaimPicked { job, round, child: u.arbitrary()? },
+        31 => {
+            let (challenger, why) = Arb::arb(u)?;
+            Event::DisputeEnded { job, challenger, why }
+        }
+        _ => Event::RunsDisagreed { job },
+    })
 }
 
 impl Arb for Genesis {
@@ -264,6 +389,11 @@ impl Arb for Genesis {
 fn some<T: Arb>(u: &mut Unstructured<'_>, min: usize, max: usize) -> Result<Vec<T>> {
     let count = u.int_in_range(min..=max)?;
     (0..count).map(|_| T::arb(u)).collect()
+}
+
+/// A list of one to four items: long ones would use all randomness up.
+fn few<T: Arb, const MAX: usize>(u: &mut Unstructured<'_>) -> Result<List<T, 1, MAX>> {
+    Ok(List::new(some(u, 1, 4)?).expect("within the bounds"))
 }
 
 /// 1 to `max` of these letters.

@@ -6,12 +6,16 @@ use arbtest::arbitrary::{Result, Unstructured};
 use std::fmt::Debug;
 use tg_types::genesis::{Genesis, NetworkKind, ValidatorSeat};
 use tg_types::merkle::{Peaks, Proof};
-use tg_types::tx::{Action, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody};
+use tg_types::tx::{
+    Action, DisputeAnswer, DisputeEvidence, Evidence, Lane, Memo, NodeSet, Nonce, OpenedCheck,
+    OpenedResult, ProgramPiece, Sealed, SignedTx, TxBody,
+};
 use tg_types::{
-    AccountId, Address, Amount, BlockReceipt, Bps, ChainId, Decode, DecodeError, Device,
-    DeviceKind, DurationMs, Encode, Event, GenesisHash, Hash32, Header, HeaderDigest, Height,
-    IdempotencyId, JobId, JobSpec, JobStatus, Kind, List, Name, NodeDescriptor, NodeId, Noun,
-    Params, PublicKey, Reason, Receipt, Signature, StateKey, Status, Tick, TxId,
+    AccountId, Address, Amount, BlockReceipt, Bps, ChainId, CheckAnswer, Decode, DecodeError,
+    Device, DeviceKind, DurationMs, Encode, Event, Features, GenesisHash, Hash32, Header,
+    HeaderDigest, Height, IdempotencyId, JobId, JobParams, JobSpec, JobStatus, Kind, List, Name,
+    Needs, NodeDescriptor, NodeId, Noun, Params, PublicKey, Reason, Receipt, RunFailure, RunResult,
+    Signature, StateKey, Status, Tick, Tier, TxId, Work,
 };
 
 /// Goal: `T` has one byte form and refuses all others. Method: a value's bytes are read back, cut
@@ -123,7 +127,20 @@ properties! {
     prop_device_kind_is_canonical: DeviceKind;
     prop_device_is_canonical: Device;
     prop_node_descriptor_is_canonical: NodeDescriptor;
+    prop_features_are_canonical: Features;
+    prop_work_is_canonical: Work;
+    prop_needs_are_canonical: Needs;
+    prop_tier_is_canonical: Tier;
     prop_job_spec_is_canonical: JobSpec;
+    prop_run_result_is_canonical: RunResult;
+    prop_run_failure_is_canonical: RunFailure;
+    prop_check_answer_is_canonical: CheckAnswer;
+    prop_sealed_is_canonical: Sealed;
+    prop_opened_result_is_canonical: OpenedResult;
+    prop_opened_check_is_canonical: OpenedCheck;
+    prop_program_piece_is_canonical: ProgramPiece;
+    prop_dispute_answer_is_canonical: DisputeAnswer;
+    prop_dispute_evidence_is_canonical: DisputeEvidence;
     prop_job_status_is_canonical: JobStatus;
     prop_reason_is_canonical: Reason;
     prop_status_is_canonical: Status;
@@ -141,6 +158,7 @@ properties! {
     prop_merkle_peaks_are_canonical: Peaks;
     prop_network_kind_is_canonical: NetworkKind;
     prop_validator_seat_is_canonical: ValidatorSeat;
+    prop_job_params_are_canonical: JobParams;
     prop_params_are_canonical: Params;
     prop_genesis_is_canonical: Genesis;
 }

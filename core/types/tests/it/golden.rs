@@ -3,11 +3,13 @@
 
 use crate::genesis::spec;
 use expect_test::{Expect, expect};
+use tg_types::tx::{OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
-    AccountId, Action, Amount, BlockReceipt, Decode, Device, DeviceKind, Domain, Encode, Event,
-    Genesis, GenesisHash, Hash32, Header, HeaderDigest, Height, IdempotencyId, JobId, Lane, List,
-    Memo, NodeDescriptor, NodeId, Nonce, Reason, Receipt, SecretKey, SignedTx, Status, Tick,
-    TxBody, TxId,
+    AccountId, Action, Amount, BlockReceipt, Bytes, CheckAnswer, Decode, Device, DeviceKind,
+    Domain, DurationMs, Encode, Event, Features, Genesis, GenesisHash, Hash32, Header,
+    HeaderDigest, Height, IdempotencyId, JobId, JobSpec, Kind, Lane, List, Memo, Needs,
+    NodeDescriptor, NodeId, Nonce, Reason, Receipt, RunFailure, RunResult, SecretKey, SignedTx,
+    Status, Tick, Tier, TxBody, TxId, Work,
 };
 
 /// The value's bytes in hex, 32 to a line, and that they decode to the value.
@@ -74,28 +76,174 @@ fn node_registration_has_these_bytes_and_this_id() {
         model: model.parse().expect("a name"),
         memory_mib: 81_920,
         count: 8,
+        features: Features::TENSOR_CORES.with(Features::ONNX),
     };
     let devices = vec![device(DeviceKind::Gpu, "H100"), device(DeviceKind::Cpu, "EPYC 9654")];
     let descriptor = NodeDescriptor {
         region: "eu-west".parse().expect("a name"),
         devices: List::new(devices).expect("two devices"),
         price_per_hour: Amount::constant(2_000_000_000),
+        price_per_tera: Amount::constant(3_000_000),
+        slots: 16,
+        is_open: true,
     };
-    let node = NodeId::new([0x55; 32]);
-    let tx = signed(None, Action::RegisterNode { node, descriptor });
+    let secret = SecretKey::from_seed([5; 32]);
+    let node = NodeId::new(*secret.public().as_bytes());
+    let consent = secret.sign(&domain(), Kind::NodeConsent, account(1).as_bytes());
+    let tx = signed(None, Action::RegisterNode { node, descriptor, consent });
     check(
         &tx,
         &tx.id(&domain()).to_string(),
         &expect![[r#"
-        01018a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f
-        6f5c03000000000102030400000000000001f400000000000007d00004555555
-        5555555555555555555555555555555555555555555555555555555555076575
-        2d77657374020204483130300001400000080109455059432039363534000140
-        0000080000000077359400b3ef9246cdd0c86a200f85abdfbc9a9a19672b7584
-        84c8c2181092997e8dd702488bcd072f9456afabd5252243eb94e1a5b2771b14
-        af14a237469ca895215d05
-        eaafc54ab60c3f949359b49ae09bd50bacf54dbe326a3bdd93fb0a61d913971d"#]],
+            01018a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f
+            6f5c03000000000102030400000000000001f400000000000007d000046e7a1c
+            dd29b0b78fd13af4c5598feff4ef2a97166e3ca6f2e4fbfccd80505bf1076575
+            2d77657374020204483130300001400000080011010945505943203936353400
+            01400000080011000000007735940000000000002dc6c0001001ff1a1d98ad48
+            b046184fefaa7c517caae074a0672aa89cb63383bedfe4a5470682022858f502
+            183567fd14ffd21a7ab09752a2943fd16634085a5c91e6ca4e007fa853b0a54a
+            6c02a797a70ae58d599d34aca788b9ba50313bd7e4ac1118e9541ffb2d5bcaa9
+            cc2f436f17ca620c1779e8a8f41551869a83d0a2949e985ae301
+            a8f6212ce92650e22d6877cc8a5295b4aa3670a5e1322f8417f6c6bd5080b343"#]],
     );
+}
+
+#[test]
+fn jobs_have_these_bytes_and_this_id() {
+    let hash = |byte| Hash32::new([byte; 32]);
+    let tensor = JobSpec {
+        work: Work::Tensor { program: hash(0x11), weights: hash(0x12), inputs: hash(0x13) },
+        package: hash(0x14),
+        package_bytes: 1_000_000,
+        needs: Needs {
+            kind: Some(DeviceKind::Gpu),
+            model: Some("H100".parse().expect("a name")),
+            memory_mib_min: 40_000,
+            features: Features::HALF_PRECISION,
+            region: Some("eu-west".parse().expect("a name")),
+        },
+        tier: Tier::Sync,
+        pay: Amount::constant(70_000),
+        run_max: DurationMs::MINUTE,
+        expires_after: DurationMs::HOUR,
+    };
+    let opaque = JobSpec {
+        work: Work::Opaque { task: hash(0x15) },
+        needs: Needs::ANY,
+        tier: Tier::Redundant { replicas: 3 },
+        ..tensor.clone()
+    };
+    let specs = List::new(vec![tensor, opaque]).expect("two jobs");
+    let tx = signed(None, Action::SubmitJobs { specs, escrow_max: Amount::constant(900_000) });
+    let id = tx.id(&domain());
+    let jobs = [JobId::of(id, 0), JobId::of(id, 1)].map(|job| job.to_string());
+    check(
+        &tx,
+        &format!("{id}\n{}", jobs.join("\n")),
+        &expect![[r#"
+        01018a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f
+        6f5c03000000000102030400000000000001f400000000000007d00008020111
+        1111111111111111111111111111111111111111111111111111111111111112
+        1212121212121212121212121212121212121212121212121212121212121213
+        1313131313131313131313131313131313131313131313131313131313131314
+        1414141414141414141414141414141414141414141414141414141414141400
+        000000000f4240010201044831303000009c400002010765752d776573740300
+        00000000011170000000000000ea60000000000036ee80021515151515151515
+        1515151515151515151515151515151515151515151515151414141414141414
+        14141414141414141414141414141414141414141414141400000000000f4240
+        00000000000000000004030000000000011170000000000000ea600000000000
+        36ee8000000000000dbba02375be18d6aa5d0ed33012fc552b1843142a9f5c90
+        008c8249cedef97a46c2338a0989b2385e0a4203619c930b34d94ee7d8acb1c4
+        4c2f60b8bcadc9dc3e9d07
+        fc4895c8f72c6a64e45eae2fff02b951c8bf15f517f8cea0700e5bea81685b8c
+        fc4895c8f72c6a64e45eae2fff02b951c8bf15f517f8cea0700e5bea81685b8c
+        71d16eaf5b195197bfbf7ee2d2856ba184fcd11dbbe4a675777dae493880929b"#]],
+    );
+}
+
+/// Goal: what nodes sign before and after a run keeps its form. Method: one transaction of each,
+/// with the seals that the openings belong to.
+#[test]
+fn reports_have_these_bytes() {
+    let hash = |byte| Hash32::new([byte; 32]);
+    let (node, job, salt) = (NodeId::new(*account(1).as_bytes()), JobId::new([0x21; 32]), [7; 32]);
+    let result =
+        RunResult { output: hash(0x22), trace: hash(0x23), package: hash(0x24), package_bytes: 9 };
+    let answer = CheckAnswer { trace: hash(0x23), work: hash(0x25) };
+    let bytes = |bytes: &[u8]| bytes.to_vec();
+    let actions = [
+        Action::CommitResults {
+            seals: List::new(vec![Sealed { job, seal: result.seal(&node, &salt) }]).expect("one"),
+        },
+        Action::RevealResults {
+            results: List::new(vec![OpenedResult { job, result, salt }]).expect("one"),
+        },
+        Action::GiveUp { job, failure: RunFailure::PackageWrong },
+        Action::CommitChecks {
+            seals: List::new(vec![Sealed { job, seal: answer.seal(&node, &salt) }]).expect("one"),
+        },
+        Action::RevealChecks {
+            answers: List::new(vec![OpenedCheck { job, answer, salt }]).expect("one"),
+        },
+        Action::Object { job },
+        Action::AnswerDispute { job, answer: Bytes::new(bytes(b"answer")).expect("short") },
+        Action::PickClaim { job, child: 3 },
+        Action::JudgeDispute { job, evidence: Bytes::new(bytes(b"step")).expect("short") },
+        Action::PutProgram {
+            program: hash(0x26),
+            piece: 1,
+            pieces: 2,
+            bytes: Bytes::new(bytes(b"piece")).expect("short"),
+        },
+    ];
+    let mut lines = Vec::new();
+    for action in actions {
+        let encoded = action.to_bytes();
+        assert_eq!(Action::from_bytes(&encoded).as_ref(), Ok(&action));
+        lines.push(action.name().to_owned());
+        lines.extend(encoded.chunks(32).map(hex::encode));
+    }
+    expect![[r#"
+        CommitResults
+        0c01212121212121212121212121212121212121212121212121212121212121
+        21218be39236cca79fdef6431c4b75b5c23eb671e6134b7f928f7d3fe4cf3ca3
+        b5e6
+        RevealResults
+        0d01212121212121212121212121212121212121212121212121212121212121
+        2121222222222222222222222222222222222222222222222222222222222222
+        2222232323232323232323232323232323232323232323232323232323232323
+        2323242424242424242424242424242424242424242424242424242424242424
+        2424000000000000000907070707070707070707070707070707070707070707
+        07070707070707070707
+        GiveUp
+        0e21212121212121212121212121212121212121212121212121212121212121
+        2103
+        CommitChecks
+        0f01212121212121212121212121212121212121212121212121212121212121
+        212162c41797fe83b469579bd2be031b182032f93eb337c0651496633a39e7ac
+        e908
+        RevealChecks
+        1001212121212121212121212121212121212121212121212121212121212121
+        2121232323232323232323232323232323232323232323232323232323232323
+        2323252525252525252525252525252525252525252525252525252525252525
+        2525070707070707070707070707070707070707070707070707070707070707
+        0707
+        Object
+        1121212121212121212121212121212121212121212121212121212121212121
+        21
+        AnswerDispute
+        1221212121212121212121212121212121212121212121212121212121212121
+        2106616e73776572
+        PickClaim
+        1321212121212121212121212121212121212121212121212121212121212121
+        2103
+        JudgeDispute
+        1421212121212121212121212121212121212121212121212121212121212121
+        210473746570
+        PutProgram
+        0b26262626262626262626262626262626262626262626262626262626262626
+        260102057069656365"#]]
+    .assert_eq(&lines.join("\n"));
 }
 
 #[test]
@@ -217,8 +365,11 @@ fn genesis_has_these_bytes_and_this_hash() {
             bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
             bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb000000000000000a138803e80000
             00000000ea6000000002540be40003e801f4000000003b9aca00000000000000
-            27100000000005265c00000007d00010000000004e2000000000000027100000
-            00000036ee80000000000000138800000fa0
-            46e21e2b91cb673b1d1d8d51212175188efa9083f1bebe05cfd01b31ab2d5da7"#]],
+            03e80000000005265c00000007d00010000000004e2000000000000027100000
+            00000036ee80000000000000138800000fa000000000000003e8000000000036
+            ee800000000000002710000000000000271000000000000027100403e8020703
+            03e81388000000000000138800140014000000003b9aca00138800000000000f
+            4240000000000000ea60000010000000040000000400
+            cf4ed1775558b02f85248fb5673f8fce54996f45ad622014a34dc8e5d779e132"#]],
     );
 }

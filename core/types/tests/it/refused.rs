@@ -2,10 +2,14 @@
 
 use tg_types::codec::{DecodeError, Reader, encode_length};
 use tg_types::merkle::{Peaks, Proof};
-use tg_types::tx::{Action, Lane, Memo, NodeSet, Nonce, SignedTx, TX_BYTES_MAX, TxBody};
+use tg_types::tx::{
+    Action, JOBS_PER_TX_MAX, Lane, Memo, NodeSet, Nonce, OpenedCheck, OpenedResult,
+    REPORTS_PER_TX_MAX, Sealed, SignedTx, TX_BYTES_MAX, TxBody,
+};
 use tg_types::{
-    AccountId, Amount, Decode, Device, DeviceKind, Encode, Header, Height, IdempotencyId, KeyError,
-    List, NodeDescriptor, NodeId, Receipt, SecretKey, Signature,
+    AccountId, Amount, Bytes, CheckAnswer, Decode, Device, DeviceKind, DurationMs, Encode,
+    Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, List, Name, Needs,
+    NodeDescriptor, NodeId, Receipt, RunFailure, RunResult, SecretKey, Signature, Tier, Work,
 };
 
 fn transfer() -> SignedTx {
@@ -67,7 +71,7 @@ fn transaction_with_a_field_out_of_range_is_refused() {
 fn transaction_with_an_unknown_tag_is_refused() {
     check(OPTION, 1, &[2], &DecodeError::Tag { at: OPTION, found: 2, expected: "flag (0 or 1)" });
     check(ACTION, 1, &[0], &DecodeError::Tag { at: ACTION, found: 0, expected: "Action" });
-    check(ACTION, 1, &[11], &DecodeError::Tag { at: ACTION, found: 11, expected: "Action" });
+    check(ACTION, 1, &[21], &DecodeError::Tag { at: ACTION, found: 21, expected: "Action" });
 }
 
 #[test]
@@ -85,31 +89,122 @@ fn memo_beyond_its_bound_is_refused() {
     check(MEMO, 1, &[0xff, 0xff, 0xff, 0xff, 0x0f], &long(u32::MAX as usize));
 }
 
-#[test]
-fn largest_transaction_of_every_action_fits_the_bound() {
-    let name = "x".repeat(64).parse().expect("a name");
-    let device = Device { kind: DeviceKind::Gpu, model: name, memory_mib: 1, count: 1 };
-    let descriptor = NodeDescriptor {
-        region: device.model.clone(),
+/// The largest descriptor: 16 devices with the longest names.
+fn large_descriptor() -> NodeDescriptor {
+    let model = long_name();
+    let features = Features::ONNX;
+    let device = Device { kind: DeviceKind::Gpu, model, memory_mib: 1, count: 1, features };
+    NodeDescriptor {
+        region: long_name(),
         devices: List::new(vec![device; 16]).expect("16 devices"),
         price_per_hour: Amount::CAP,
-    };
+        price_per_tera: Amount::CAP,
+        slots: 64,
+        is_open: true,
+    }
+}
+
+fn long_name() -> Name {
+    "x".repeat(64).parse().expect("a name")
+}
+
+/// The largest spec: a tensor program with every need.
+fn large_spec() -> JobSpec {
+    let hash = Hash32::new([1; 32]);
+    JobSpec {
+        work: Work::Tensor { program: hash, weights: hash, inputs: hash },
+        package: hash,
+        package_bytes: u64::MAX,
+        needs: Needs {
+            kind: Some(DeviceKind::Cpu),
+            model: Some(long_name()),
+            memory_mib_min: u32::MAX,
+            features: Features::NONE,
+            region: Some(long_name()),
+        },
+        tier: Tier::Redundant { replicas: 4 },
+        pay: Amount::CAP,
+        run_max: DurationMs::MAX,
+        expires_after: DurationMs::MAX,
+    }
+}
+
+/// Every action at its largest.
+fn large_actions() -> Vec<Action> {
+    let (node, job, seal) = (NodeId::new([1; 32]), JobId::new([2; 32]), Hash32::new([3; 32]));
+    let account = AccountId::from(SecretKey::from_seed([1; 32]).public());
+    let (descriptor, salt) = (large_descriptor(), [4; 32]);
     let nodes: Vec<NodeId> = (0..=255).map(|number| NodeId::new([number; 32])).collect();
-    let nodes = NodeSet::new(nodes).expect("256 nodes");
-    let evidence = tg_types::Evidence::new(vec![0; 1024]).expect("1 KiB");
-    let actions = [
-        Action::RegisterNode { node: NodeId::new([1; 32]), descriptor },
-        Action::ReportAbsent { epoch: 1, nodes },
-        Action::SubmitEvidence { evidence },
-    ];
+    let result = RunResult { output: seal, trace: seal, package: seal, package_bytes: u64::MAX };
+    let answer = CheckAnswer { trace: seal, work: seal };
+    let seals = || List::new(vec![Sealed { job, seal }; REPORTS_PER_TX_MAX]).expect("64 seals");
+    let results = vec![OpenedResult { job, result, salt }; REPORTS_PER_TX_MAX];
+    let answers = vec![OpenedCheck { job, answer, salt }; REPORTS_PER_TX_MAX];
+    let specs = vec![large_spec(); JOBS_PER_TX_MAX];
+    let consent = Signature::new([5; 64]);
+    vec![
+        Action::Transfer { to: account, amount: Amount::CAP, memo: full() },
+        Action::Stake { amount: Amount::CAP },
+        Action::Unstake { amount: Amount::CAP },
+        Action::RegisterNode { node, descriptor: descriptor.clone(), consent },
+        Action::ChangeNode { node, descriptor },
+        Action::LeaveNode { node },
+        Action::ReportAbsent { epoch: 1, nodes: NodeSet::new(nodes).expect("256 nodes") },
+        Action::SubmitJobs { specs: List::new(specs).expect("32"), escrow_max: Amount::CAP },
+        Action::CancelJob { job },
+        Action::SubmitEvidence { evidence: full() },
+        Action::PutProgram { program: seal, piece: 31, pieces: 32, bytes: full() },
+        Action::CommitResults { seals: seals() },
+        Action::RevealResults { results: List::new(results).expect("64 results") },
+        Action::GiveUp { job, failure: RunFailure::Declined },
+        Action::CommitChecks { seals: seals() },
+        Action::RevealChecks { answers: List::new(answers).expect("64 answers") },
+        Action::Object { job },
+        Action::AnswerDispute { job, answer: full() },
+        Action::PickClaim { job, child: 15 },
+        Action::JudgeDispute { job, evidence: full() },
+    ]
+}
+
+/// As many bytes as there may be.
+fn full<const MAX: usize>() -> Bytes<MAX> {
+    Bytes::new(vec![0xff; MAX]).expect("the most there may be")
+}
+
+#[test]
+fn largest_transaction_of_every_action_fits_the_bound() {
+    let actions = large_actions();
+    let tags: Vec<u8> = actions.iter().map(Action::tag).collect();
+    assert_eq!(tags, (1..=20).collect::<Vec<u8>>(), "every action once");
     for action in actions {
         let mut tx = transfer();
         tx.body.idempotency = Some(IdempotencyId::new([9; 16]));
         tx.body.action = action;
         let bytes = tx.to_bytes();
-        assert!(bytes.len() <= TX_BYTES_MAX, "{}", bytes.len());
+        assert!(bytes.len() <= TX_BYTES_MAX, "{} has {}", tx.body.action.name(), bytes.len());
         assert_eq!(SignedTx::from_bytes(&bytes), Ok(tx));
     }
+}
+
+#[test]
+fn lists_of_reports_and_jobs_beyond_their_bounds_are_refused() {
+    let sealed = Sealed { job: JobId::new([2; 32]), seal: Hash32::new([3; 32]) };
+    let encoded = |tag: u8, count: usize, item: &[u8]| {
+        let mut bytes = vec![tag];
+        encode_length(count, &mut bytes);
+        bytes.extend(item.repeat(count));
+        Action::from_bytes(&bytes)
+    };
+    let length = |found, max| Err(DecodeError::Length { at: 1, found, min: 1, max });
+    for tag in [12, 15] {
+        assert!(encoded(tag, 64, &sealed.to_bytes()).is_ok());
+        assert_eq!(encoded(tag, 65, &sealed.to_bytes()), length(65, 64));
+        assert_eq!(encoded(tag, 0, &[]), length(0, 64));
+    }
+    assert_eq!(encoded(13, 65, &[0; 168]), length(65, 64));
+    assert_eq!(encoded(16, 65, &[0; 128]), length(65, 64));
+    assert_eq!(encoded(8, 33, &large_spec().to_bytes()), length(33, 32));
+    assert_eq!(encoded(8, 0, &[]), length(0, 32));
 }
 
 #[test]

@@ -76,6 +76,7 @@ impl World {
             leader_timeout: Duration::from_secs(2),
             cache_pages: 1_024,
             seed: [3; 32],
+            judge: Arc::new(tg_types::NoPrograms),
         };
         let key = SecretKey::from_seed([1; 32]).public();
         let net = NetConfig {

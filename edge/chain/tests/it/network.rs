@@ -100,6 +100,7 @@ impl Network {
                 leader_timeout: Duration::from_secs(1),
                 cache_pages: 512,
                 seed: [seat; 32],
+                judge: Arc::new(tg_types::NoPrograms),
             },
             NetConfig {
                 listen: self.addresses[index],

@@ -69,6 +69,7 @@ pub(crate) fn rules(folder: &NodeFolder) -> Result<Rules, RulesError> {
         leader_timeout: Duration::from_secs(1),
         cache_pages: 1,
         seed: [0; 32],
+        judge: Arc::new(tg_tensor::judge::TensorJudge),
     };
     let mut taken = None;
     tg_chain::prepare(config, |rules| taken = Some(rules.clone()))?;

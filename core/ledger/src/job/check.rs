@@ -1,0 +1,135 @@
+//! Checks: drawn nodes commit to an answer before any of them shows its own, so that nobody can
+//! copy. An answer only accepts; whoever finds a result wrong objects instead ([`super::dispute`]).
+
+use tg_types::ids::{Hash32, JobId, NodeId};
+use tg_types::tx::{OpenedCheck, Sealed};
+use tg_types::{Event, JobStatus, Reason, Tick};
+
+use super::record::{Check, CheckState, Draw, JobEntry};
+use super::{draw, run, settle};
+use crate::due::{self, DueItem};
+use crate::error::{Fail, Stop};
+use crate::planted::planted;
+use crate::session::{Call, Session};
+
+/// The result is there: from now on checkers have their time. Stores the job.
+pub(crate) fn begin(
+    session: &mut Session<'_>,
+    job: &JobId,
+    mut entry: JobEntry,
+) -> Result<(), Stop> {
+    if !entry.checks.as_slice().iter().any(Check::is_open) {
+        return draw::draw_again(session, job, entry);
+    }
+    let until = session.env.tick.plus(entry.spec.run_max)?.plus(session.params.jobs.check_grace)?;
+    for check in entry.checks.as_mut_slice() {
+        if check.state == CheckState::Drawn && check.deadline == Tick::MAX {
+            check.deadline = until;
+        }
+    }
+    session.tables.jobs.put(job.as_bytes(), Some(entry))?;
+    due::add(session, until, DueItem::JobStep { job: *job })
+}
+
+/// Takes commitments to answers.
+pub(crate) fn commit(session: &mut Session<'_>, call: &Call, seals: &[Sealed]) -> Result<(), Fail> {
+    let node = run::speaker(call);
+    run::each(
+        session,
+        seals,
+        |item| item.job,
+        |session, item| commit_one(session, &node, &item.job, item.seal),
+    )
+}
+
+fn commit_one(
+    session: &mut Session<'_>,
+    node: &NodeId,
+    job: &JobId,
+    seal: Hash32,
+) -> Result<(), Fail> {
+    let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
+    let is_checking = entry.status == JobStatus::Checking;
+    let check = entry.check_of(node).ok_or(Reason::CheckUnknown)?;
+    if !is_checking || check.state != CheckState::Drawn {
+        return Err(Reason::CheckNotThere.into());
+    }
+
+    check.state = CheckState::Committed { seal };
+    check.deadline = Tick::MAX;
+    let round = check.round;
+    open_round(session, job, &mut entry, round)?;
+    session.tables.jobs.put(job.as_bytes(), Some(entry))?;
+    session.emit(Event::CheckCommitted { job: *job, node: *node });
+    Ok(())
+}
+
+/// Once all of a round have committed or missed, their answers may be shown and are expected.
+pub(crate) fn open_round(
+    session: &mut Session<'_>,
+    job: &JobId,
+    entry: &mut JobEntry,
+    round: u8,
+) -> Result<(), Stop> {
+    if !is_round_open(entry, round) {
+        return Ok(());
+    }
+    let until = session.env.tick.plus(session.params.jobs.answer_within)?;
+    for check in entry.checks.as_mut_slice() {
+        if check.round == round && matches!(check.state, CheckState::Committed { .. }) {
+            check.deadline = until;
+        }
+    }
+    due::add(session, until, DueItem::JobStep { job: *job })
+}
+
+/// Whether nobody of a round still computes.
+fn is_round_open(entry: &JobEntry, round: u8) -> bool {
+    let mut checks = entry.checks.as_slice().iter();
+    !checks.any(|check| check.round == round && check.state == CheckState::Drawn)
+}
+
+/// Takes answers that were committed to.
+pub(crate) fn reveal(
+    session: &mut Session<'_>,
+    call: &Call,
+    answers: &[OpenedCheck],
+) -> Result<(), Fail> {
+    let node = run::speaker(call);
+    run::each(session, answers, |item| item.job, |session, item| reveal_one(session, &node, item))
+}
+
+fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> Result<(), Fail> {
+    let OpenedCheck { job, answer, salt } = item;
+    let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
+    let trace = entry.result().map(|result| result.trace);
+    let is_checking = entry.status == JobStatus::Checking;
+    let round = entry.check_of(node).ok_or(Reason::CheckUnknown)?.round;
+    let is_open = is_checking && is_round_open(&entry, round);
+    let check = entry.check_of(node).ok_or(Reason::CheckUnknown)?;
+    let CheckState::Committed { seal } = check.state else {
+        return Err(Reason::CheckNotThere.into());
+    };
+    if !is_open {
+        return Err(Reason::CheckNotThere.into());
+    }
+    let is_sealed = answer.seal(node, salt) == seal || planted!(session.rules, SkipSeal);
+    if !is_sealed || Some(answer.trace) != trace {
+        return Err(Reason::SealWrong.into());
+    }
+
+    check.state = CheckState::Passed { work: answer.work };
+    check.deadline = Tick::MAX;
+    session.emit(Event::CheckPassed { job: *job, node: *node });
+    let Draw::Drawn { needed, .. } = entry.draw else {
+        return Ok(session.tables.jobs.put(job.as_bytes(), Some(entry))?);
+    };
+    if entry.passed() >= usize::from(needed) {
+        return Ok(settle::accept(session, job, entry)?);
+    }
+    if entry.checks.as_slice().iter().any(Check::is_open) {
+        return Ok(session.tables.jobs.put(job.as_bytes(), Some(entry))?);
+    }
+    // All have answered, but fewer were drawn than are needed.
+    Ok(draw::draw_again(session, job, entry)?)
+}

@@ -1,0 +1,84 @@
+//! What happens when a step does not come in time. Not answering is never proof of a lie: it costs
+//! the reward and a fine, the work goes to somebody else. Only a node that has committed to a
+//! result and then neither shows nor defends it loses half of its bond, because otherwise a liar
+//! that is about to be checked would simply fall silent.
+
+use tg_types::ids::{JobId, NodeId};
+use tg_types::{Event, JobStatus, Reason};
+
+use super::record::{CheckState, Draw, JobEntry, RunState};
+use super::{check, dispute, draw, run, settle};
+use crate::error::Stop;
+use crate::session::Session;
+
+/// Some date of a job has come; dates that have moved since are passed over.
+pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Stop> {
+    let Some(entry) = session.tables.jobs.get(job.as_bytes())?.cloned() else {
+        return Ok(());
+    };
+    if entry.status.is_final() {
+        return Ok(());
+    }
+    if entry.status == JobStatus::Disputed {
+        return dispute::fall_due(session, job);
+    }
+    let now = session.env.tick;
+    let late = entry.runs.as_slice().iter().filter(|run| run.is_live() && run.deadline <= now);
+    let late: Vec<NodeId> = late.map(|run| run.node).collect();
+    if late.is_empty() {
+        return miss_checks(session, job, entry);
+    }
+    let mut entry = entry;
+    for node in &late {
+        miss_run(session, job, &mut entry, node)?;
+    }
+    run::retry(session, job, entry)
+}
+
+/// A node did not commit in time, or did not show what it committed to.
+fn miss_run(
+    session: &mut Session<'_>,
+    job: &JobId,
+    entry: &mut JobEntry,
+    node: &NodeId,
+) -> Result<(), Stop> {
+    let Some(run) = entry.run_of(node).cloned() else {
+        return Ok(());
+    };
+    let (why, is_broken) = match run.state {
+        RunState::Placed => (Reason::RunMissed, false),
+        RunState::Committed { .. } | RunState::Revealed { .. } | RunState::Ended { .. } => {
+            (Reason::ResultUndefended, true)
+        }
+    };
+    run::end(session, job, entry, node, why)?;
+    // What follows is a new result with a draw of its own.
+    entry.draw = Draw::Pending;
+    settle::release_checks(session, entry)?;
+    if is_broken {
+        return settle::slash(session, job, &settle::Loss::half(node, &run.owner, run.bond), None);
+    }
+    settle::fine(session, job, node, &run.owner)
+}
+
+/// Checkers that did not commit or answer in time are replaced.
+fn miss_checks(session: &mut Session<'_>, job: &JobId, mut entry: JobEntry) -> Result<(), Stop> {
+    let now = session.env.tick;
+    let mut late = Vec::new();
+    for check in entry.checks.as_mut_slice() {
+        if check.is_open() && check.deadline <= now {
+            check.state = CheckState::Missed;
+            late.push(check.clone());
+        }
+    }
+    if late.is_empty() {
+        return Ok(());
+    }
+    for missed in &late {
+        settle::release_check(session, missed)?;
+        settle::fine(session, job, &missed.node, &missed.owner)?;
+        session.emit(Event::CheckMissed { job: *job, node: missed.node });
+        check::open_round(session, job, &mut entry, missed.round)?;
+    }
+    draw::draw_again(session, job, entry)
+}

@@ -1,0 +1,254 @@
+//! What is stored of a job.
+
+use tg_types::ids::{AccountId, Hash32, NodeId, Noun};
+use tg_types::{
+    Amount, Height, JobSpec, JobStatus, List, Reason, RunClaim, RunResult, Tick, Work, wire,
+};
+
+use crate::entry::{Entry, Held, entry};
+
+/// The most runs of a job: replicas, spare ones and failures.
+const RUNS_MAX: usize = 16;
+
+/// The most checks of a job: four rounds of sixteen.
+const CHECKS_MAX: usize = 64;
+
+/// The runs of a job, in the order in which they were placed.
+pub type Runs = List<Run, 0, RUNS_MAX>;
+
+/// The checks of a job's result, in the order in which they were drawn.
+pub type Checks = List<Check, 0, CHECKS_MAX>;
+
+entry! {
+    /// A job.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct JobEntry {
+        /// Who asked and pays.
+        pub owner: AccountId,
+        /// What was asked for.
+        pub spec: JobSpec,
+        /// What is locked for it now.
+        pub escrow: Amount,
+        /// When it was submitted.
+        pub submitted: Tick,
+        /// When it expires.
+        pub expires: Tick,
+        /// When it ended, if it has.
+        pub closed: Option<Tick>,
+        /// How far it has come.
+        pub status: JobStatus,
+        /// Where it stands in the queue, if it waits for a node.
+        pub queue_place: Option<u64>,
+        /// How many runs it needs.
+        pub wanted: u8,
+        /// Its runs.
+        pub runs: Runs,
+        /// Whether its result is checked.
+        pub draw: Draw,
+        /// The checks of its result.
+        pub checks: Checks,
+    }
+}
+
+impl Entry for JobEntry {
+    const NOUN: Noun = Noun::Job;
+
+    fn held(&self) -> Held {
+        Held { escrow: self.escrow.units().into(), ..Held::default() }
+    }
+}
+
+wire! {
+    /// Whether a result is checked.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Draw {
+        /// The beacon has not spoken.
+        Pending = 1,
+        /// It is not.
+        Spared = 2,
+        /// It is.
+        Drawn {
+            /// How many checkers must find it right.
+            needed: u8,
+            /// The round that goes on, counted from 0.
+            round: u8,
+        } = 3,
+    }
+}
+
+wire! {
+    /// A run of a job on a node.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Run {
+        /// The node.
+        pub node: NodeId,
+        /// Whose it is.
+        pub owner: AccountId,
+        /// What of the owner's stake stands for it.
+        pub bond: Amount,
+        /// When the next step must be there.
+        pub deadline: Tick,
+        /// How far it has come.
+        pub state: RunState,
+    }
+}
+
+wire! {
+    /// How far a run has come.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RunState {
+        /// The node computes.
+        Placed = 1,
+        /// The node has committed to a result.
+        Committed {
+            /// To this.
+            seal: Hash32,
+            /// In this block.
+            height: Height,
+        } = 2,
+        /// The node has shown its result.
+        Revealed {
+            /// The result.
+            result: RunResult,
+            /// The block in which it was committed to.
+            height: Height,
+        } = 3,
+        /// It ended without a result that was accepted.
+        Ended {
+            /// Why.
+            why: Reason,
+        } = 4,
+    }
+}
+
+wire! {
+    /// A check of a result by a node.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Check {
+        /// The node.
+        pub node: NodeId,
+        /// Whose it is.
+        pub owner: AccountId,
+        /// What of the owner's stake stands for it.
+        pub bond: Amount,
+        /// In which round it was drawn.
+        pub round: u8,
+        /// When the next step must be there.
+        pub deadline: Tick,
+        /// How far it has come.
+        pub state: CheckState,
+    }
+}
+
+wire! {
+    /// How far a check has come.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum CheckState {
+        /// The node was drawn.
+        Drawn = 1,
+        /// It has committed to an answer.
+        Committed {
+            /// To this.
+            seal: Hash32,
+        } = 2,
+        /// It found the result right.
+        Passed {
+            /// The digest of what checking computed.
+            work: Hash32,
+        } = 3,
+        /// It did not answer.
+        Missed = 4,
+    }
+}
+
+impl Run {
+    /// Whether it still may give a result.
+    pub const fn is_live(&self) -> bool {
+        !matches!(self.state, RunState::Ended { .. })
+    }
+
+    /// What it gave, once that is shown.
+    pub const fn result(&self) -> Option<RunResult> {
+        match self.state {
+            RunState::Revealed { result, .. } => Some(result),
+            RunState::Placed | RunState::Committed { .. } | RunState::Ended { .. } => None,
+        }
+    }
+
+    /// The block in which it was committed to a result.
+    pub const fn committed(&self) -> Option<Height> {
+        match self.state {
+            RunState::Committed { height, .. } | RunState::Revealed { height, .. } => Some(height),
+            RunState::Placed | RunState::Ended { .. } => None,
+        }
+    }
+}
+
+impl Check {
+    /// Whether an answer is still expected.
+    pub const fn is_open(&self) -> bool {
+        matches!(self.state, CheckState::Drawn | CheckState::Committed { .. })
+    }
+}
+
+impl JobEntry {
+    /// A job that was just submitted.
+    pub(crate) fn new(
+        owner: AccountId,
+        spec: JobSpec,
+        escrow: Amount,
+        [submitted, expires]: [Tick; 2],
+    ) -> Self {
+        Self {
+            owner,
+            wanted: spec.tier.runs(),
+            spec,
+            escrow,
+            submitted,
+            expires,
+            closed: None,
+            status: JobStatus::Queued,
+            queue_place: None,
+            runs: Runs::default(),
+            draw: Draw::Pending,
+            checks: Checks::default(),
+        }
+    }
+
+    /// Runs that may still give a result or have given one.
+    pub fn live(&self) -> impl Iterator<Item = &Run> {
+        self.runs.as_slice().iter().filter(|run| run.is_live())
+    }
+
+    /// The run of a node that may still give a result.
+    pub(crate) fn run_of(&mut self, node: &NodeId) -> Option<&mut Run> {
+        self.runs.as_mut_slice().iter_mut().find(|run| run.node == *node && run.is_live())
+    }
+
+    /// The check of a node that has not ended.
+    pub(crate) fn check_of(&mut self, node: &NodeId) -> Option<&mut Check> {
+        self.checks.as_mut_slice().iter_mut().find(|check| check.node == *node && check.is_open())
+    }
+
+    /// The first result that is shown.
+    pub fn result(&self) -> Option<RunResult> {
+        self.live().find_map(Run::result)
+    }
+
+    /// How many checkers have found the result right.
+    pub fn passed(&self) -> usize {
+        let checks = self.checks.as_slice().iter();
+        checks.filter(|check| matches!(check.state, CheckState::Passed { .. })).count()
+    }
+
+    /// What is claimed of the run in dispute, if the work is a tensor program.
+    pub fn claim(&self) -> Option<RunClaim> {
+        let RunResult { output, trace, .. } = self.result()?;
+        match self.spec.work {
+            Work::Tensor { program, weights, inputs } => {
+                Some(RunClaim { program, weights, inputs, trace, output })
+            }
+            Work::Opaque { .. } => None,
+        }
+    }
+}

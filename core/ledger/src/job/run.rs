@@ -1,0 +1,258 @@
+//! Runs: a node commits to its result, then shows it. The commitment names the node, so that a
+//! result which is seen cannot be handed in as one's own; and it comes before the beacon that
+//! decides who checks.
+
+use tg_types::ids::{Hash32, JobId, NodeId};
+use tg_types::tx::{OpenedResult, Sealed};
+use tg_types::{Event, JobStatus, Reason, Tick, Tier};
+
+use super::record::{Draw, JobEntry, Run, RunState};
+use super::{check, place, settle};
+use crate::due::{self, DueItem};
+use crate::error::{Fail, Stop};
+use crate::list::{self, ListOf};
+use crate::node;
+use crate::planted::planted;
+use crate::session::{Call, Session};
+
+/// The node for which an account speaks: a node's id is its key.
+pub(crate) fn speaker(call: &Call) -> NodeId {
+    NodeId::new(*call.sender.as_bytes())
+}
+
+/// Carries out every item that may be; refuses only if none may. Items are about different jobs, so
+/// one that came too late must not hold the others up.
+pub(crate) fn each<T>(
+    session: &mut Session<'_>,
+    items: &[T],
+    job: impl Fn(&T) -> JobId,
+    mut act: impl FnMut(&mut Session<'_>, &T) -> Result<(), Fail>,
+) -> Result<(), Fail> {
+    let jobs: Vec<JobId> = items.iter().map(job).collect();
+    super::load(session, &jobs)?;
+    let mut refused = None;
+    let mut done = 0_usize;
+    for item in items {
+        match act(session, item) {
+            Ok(()) => done += 1,
+            Err(Fail::Refused(reason)) => refused = refused.or(Some(reason)),
+            Err(Fail::Stop(stop)) => return Err(stop.into()),
+        }
+    }
+    match refused {
+        Some(reason) if done == 0 => Err(reason.into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Takes commitments to results.
+pub(crate) fn commit(session: &mut Session<'_>, call: &Call, seals: &[Sealed]) -> Result<(), Fail> {
+    let node = speaker(call);
+    each(
+        session,
+        seals,
+        |item| item.job,
+        |session, item| commit_one(session, &node, &item.job, item.seal),
+    )
+}
+
+fn commit_one(
+    session: &mut Session<'_>,
+    node: &NodeId,
+    job: &JobId,
+    seal: Hash32,
+) -> Result<(), Fail> {
+    let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
+    let run = entry.run_of(node).ok_or(Reason::RunUnknown)?;
+    if run.state != RunState::Placed {
+        return Err(Reason::RunNotThere.into());
+    }
+    let height = session.env.height;
+    let answer = session.env.tick.plus(session.params.jobs.answer_within)?;
+
+    run.state = RunState::Committed { seal, height };
+    run.deadline = Tick::MAX;
+    let runs_open = match entry.spec.tier {
+        Tier::Trusted => true,
+        Tier::Audit | Tier::Sync => {
+            list::push(session, ListOf::Commits(height), *job.as_bytes())?;
+            true
+        }
+        // A replica shows its output only when all have committed to theirs.
+        Tier::Redundant { .. } => are_committed(&entry),
+    };
+    if runs_open {
+        for run in entry.runs.as_mut_slice() {
+            if matches!(run.state, RunState::Committed { .. }) {
+                run.deadline = answer;
+            }
+        }
+        due::add(session, answer, DueItem::JobStep { job: *job })?;
+    }
+    session.tables.jobs.put(job.as_bytes(), Some(entry))?;
+    session.emit(Event::ResultCommitted { job: *job, node: *node });
+    Ok(())
+}
+
+/// Whether all wanted runs are there and have committed to a result.
+fn are_committed(entry: &JobEntry) -> bool {
+    let is_committed = |run: &Run| run.state != RunState::Placed;
+    entry.live().count() >= usize::from(entry.wanted) && entry.live().all(is_committed)
+}
+
+/// Takes results that were committed to.
+pub(crate) fn reveal(
+    session: &mut Session<'_>,
+    call: &Call,
+    results: &[OpenedResult],
+) -> Result<(), Fail> {
+    let node = speaker(call);
+    each(session, results, |item| item.job, |session, item| reveal_one(session, &node, item))
+}
+
+fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedResult) -> Result<(), Fail> {
+    let OpenedResult { job, result, salt } = item;
+    let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
+    let is_alone = !matches!(entry.spec.tier, Tier::Redundant { .. });
+    let is_open = is_alone || are_committed(&entry);
+    let run = entry.run_of(node).ok_or(Reason::RunUnknown)?;
+    let RunState::Committed { seal, height } = run.state else {
+        return Err(Reason::RunNotThere.into());
+    };
+    if !is_open {
+        return Err(Reason::RunNotThere.into());
+    }
+    if result.seal(node, salt) != seal && !planted!(session.rules, SkipSeal) {
+        return Err(Reason::SealWrong.into());
+    }
+
+    run.state = RunState::Revealed { result: *result, height };
+    run.deadline = Tick::MAX;
+    session.emit(Event::ResultRevealed { job: *job, node: *node, result: *result });
+    Ok(advance(session, job, entry)?)
+}
+
+/// Does what follows from the results that are shown, and stores the job. A dispute is finished
+/// first.
+pub(crate) fn advance(
+    session: &mut Session<'_>,
+    job: &JobId,
+    mut entry: JobEntry,
+) -> Result<(), Stop> {
+    let is_shown = entry.live().all(|run| run.result().is_some());
+    let is_complete = is_shown && entry.live().count() >= usize::from(entry.wanted);
+    if !is_complete || entry.status == JobStatus::Disputed {
+        return session.tables.jobs.put(job.as_bytes(), Some(entry));
+    }
+    entry.status = JobStatus::Checking;
+    match (entry.spec.tier, entry.draw) {
+        (Tier::Trusted, _) | (_, Draw::Spared) => settle::accept(session, job, entry),
+        (Tier::Redundant { replicas }, _) => compare(session, job, entry, replicas.into()),
+        (Tier::Audit | Tier::Sync, Draw::Pending) => {
+            session.tables.jobs.put(job.as_bytes(), Some(entry))
+        }
+        (Tier::Audit | Tier::Sync, Draw::Drawn { .. }) => check::begin(session, job, entry),
+    }
+}
+
+/// Accepts what enough replicas agree on; otherwise asks one more, or gives up.
+fn compare(
+    session: &mut Session<'_>,
+    job: &JobId,
+    mut entry: JobEntry,
+    needed: usize,
+) -> Result<(), Stop> {
+    let mut outputs: Vec<Hash32> =
+        entry.live().filter_map(Run::result).map(|it| it.output).collect();
+    outputs.sort_unstable();
+    let agreed = outputs.chunk_by(|left, right| left == right).find(|same| same.len() >= needed);
+    if let Some(output) = agreed.and_then(|same| same.first()) {
+        for run in entry.runs.as_mut_slice() {
+            if run.result().is_some_and(|result| result.output != *output) {
+                settle::release_run(session, job, run)?;
+                run.state = RunState::Ended { why: Reason::RunsDisagreed };
+            }
+        }
+        return settle::accept(session, job, entry);
+    }
+    session.emit(Event::RunsDisagreed { job: *job });
+    if entry.wanted >= entry.spec.tier.runs_paid_max() {
+        return settle::fail(session, job, entry);
+    }
+    entry.wanted += 1;
+    entry.status = JobStatus::Running;
+    place::enqueue(session, job, &mut entry)?;
+    session.tables.jobs.put(job.as_bytes(), Some(entry))
+}
+
+/// A node gives a run up: that costs it nothing but a good word.
+pub(crate) fn give_up(session: &mut Session<'_>, call: &Call, job: &JobId) -> Result<(), Fail> {
+    let node = speaker(call);
+    super::load(session, &[*job])?;
+    let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
+    let run = entry.run_of(&node).ok_or(Reason::RunUnknown)?;
+    if run.state != RunState::Placed {
+        return Err(Reason::RunNotThere.into());
+    }
+
+    end(session, job, &mut entry, &node, Reason::RunGivenUp)?;
+    Ok(retry(session, job, entry)?)
+}
+
+/// A node disappeared. What it computes is given to others; what it has committed to stays until
+/// its date. If it came back meanwhile, it keeps its runs.
+pub(crate) fn lose(session: &mut Session<'_>, id: &NodeId) -> Result<(), Stop> {
+    let entry = session.tables.nodes.get(id.as_bytes())?;
+    let absent = entry.filter(|entry| entry.absent.is_some());
+    let jobs: Vec<JobId> = absent.map_or(Vec::new(), |entry| entry.runs.as_slice().to_vec());
+    for job in &jobs {
+        lose_one(session, job, id)?;
+    }
+    Ok(())
+}
+
+fn lose_one(session: &mut Session<'_>, job: &JobId, id: &NodeId) -> Result<(), Stop> {
+    let mut entry = super::known(session, job)?;
+    let is_lost = |run: &Run| run.node == *id && run.state == RunState::Placed;
+    if !entry.runs.as_slice().iter().any(is_lost) {
+        return Ok(());
+    }
+    end(session, job, &mut entry, id, Reason::RunLost)?;
+    // It is no failure of the job's, so it does not stay in the record.
+    let is_lost = |run: &Run| run.state == RunState::Ended { why: Reason::RunLost };
+    entry.runs.retain(|run| !is_lost(run));
+    retry(session, job, entry)
+}
+
+/// Ends a node's run without a result.
+pub(crate) fn end(
+    session: &mut Session<'_>,
+    job: &JobId,
+    entry: &mut JobEntry,
+    id: &NodeId,
+    why: Reason,
+) -> Result<(), Stop> {
+    let (pay, now) = (entry.spec.pay, session.env.tick);
+    if let Some(run) = entry.run_of(id) {
+        settle::release_run(session, job, run)?;
+        run.state = RunState::Ended { why };
+        node::update(session, id, |node| node.judge(false, pay, now))?;
+        session.emit(Event::RunEnded { job: *job, node: *id, why });
+    }
+    Ok(())
+}
+
+/// Looks for another node, unless too many have failed, and stores the job.
+pub(crate) fn retry(
+    session: &mut Session<'_>,
+    job: &JobId,
+    mut entry: JobEntry,
+) -> Result<(), Stop> {
+    let failed = entry.runs.as_slice().iter().filter(|run| !run.is_live()).count();
+    if failed > usize::from(session.params.jobs.runs_failed_max) {
+        return settle::fail(session, job, entry);
+    }
+    entry.status = if entry.live().count() == 0 { JobStatus::Queued } else { JobStatus::Running };
+    place::enqueue(session, job, &mut entry)?;
+    session.tables.jobs.put(job.as_bytes(), Some(entry))
+}

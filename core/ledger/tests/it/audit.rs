@@ -1,0 +1,351 @@
+//! What must be true of every state, whatever happened: all money is counted, all entries have one
+//! byte form, and what two entries say about each other agrees.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tg_ledger::{
+    AbsenceEntry, AccountEntry, BeaconEntry, CheckState, Cursor, DisputeEntry, DraftEntry, Draw,
+    DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead, ListPage, LogEntry,
+    NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry, SeenEntry, StakeEntry,
+    Totals, ValidatorEntry, charges, keys,
+};
+use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
+use tg_types::{Amount, Decode, DurationMs, Encode, Height, JobStatus, Tick, Tier};
+
+use crate::world::World;
+
+/// Reads and counts everything.
+pub(crate) fn audit(world: &World) {
+    let found = Found::of(world);
+    let totals = world.totals();
+    let (treasury, burned) = (totals.treasury, totals.burned);
+    assert_eq!(Totals { treasury, burned, ..found.totals }, totals, "entries and totals agree");
+    assert_eq!(totals.parts_sum(), u128::from(totals.supply.units()), "nothing made or lost");
+    found.check_jobs(world);
+    found.check_exposure();
+    found.check_nodes();
+    found.lists.check(world, &found);
+    assert_eq!(found.pieces, found.pieces_expected, "pieces belong to programs or drafts");
+    found.due.check(world, &found);
+}
+
+/// All entries that refer to others.
+#[derive(Default)]
+struct Found {
+    totals: Totals,
+    stakes: BTreeMap<AccountId, StakeEntry>,
+    nodes: BTreeMap<NodeId, NodeEntry>,
+    jobs: BTreeMap<JobId, JobEntry>,
+    disputes: BTreeMap<JobId, DisputeEntry>,
+    pieces: u32,
+    pieces_expected: u32,
+    lists: Lists,
+    due: DueQueue,
+}
+
+impl Found {
+    fn of(world: &World) -> Self {
+        let mut found = Self::default();
+        found.totals.supply = world.rules.genesis.supply();
+        for (key, bytes) in world.view.iter() {
+            found.add(world, key, bytes);
+        }
+        found
+    }
+
+    fn add(&mut self, world: &World, key: &StateKey, bytes: &[u8]) {
+        let totals = &mut self.totals;
+        match key.noun() {
+            Noun::Totals => drop(decoded::<Totals>(bytes)),
+            Noun::Account => add(&mut totals.balances, decoded::<AccountEntry>(bytes).balance),
+            Noun::Seen => drop(decoded::<SeenEntry>(bytes)),
+            Noun::Stake => {
+                let stake: StakeEntry = decoded(bytes);
+                add(&mut totals.staked, stake.active);
+                for unbonding in stake.unbonding.as_slice() {
+                    add(&mut totals.unbonding, unbonding.amount);
+                }
+                let owner = AccountId::new(key.id()).expect("not a small-order key");
+                assert_ne!(stake, StakeEntry::default(), "an empty stake is not stored");
+                self.stakes.insert(owner, stake);
+            }
+            Noun::Node => drop(self.nodes.insert(NodeId::new(key.id()), decoded(bytes))),
+            Noun::Job => {
+                let job: JobEntry = decoded(bytes);
+                add(&mut totals.escrow, job.escrow);
+                self.jobs.insert(JobId::new(key.id()), job);
+            }
+            Noun::Dispute => {
+                let dispute: DisputeEntry = decoded(bytes);
+                add(&mut totals.escrow, dispute.bond);
+                self.disputes.insert(JobId::new(key.id()), dispute);
+            }
+            Noun::Due => self.due.add(key, bytes),
+            Noun::List => self.lists.add(key, bytes),
+            Noun::Program => {
+                let pieces = decoded::<ProgramEntry>(bytes).pieces;
+                let program = Hash32::new(key.id());
+                for piece in 0..pieces {
+                    let key = keys::program_piece(&program, piece);
+                    assert!(world.entry::<PieceEntry>(&key).is_some(), "programs are whole");
+                }
+                self.pieces_expected += u32::from(pieces);
+            }
+            Noun::Draft => {
+                let draft: DraftEntry = decoded(bytes);
+                let present = draft.present.count_ones();
+                assert!((1..u32::from(draft.pieces)).contains(&present), "drafts are unfinished");
+                self.pieces_expected += present;
+            }
+            Noun::Piece => {
+                decoded::<PieceEntry>(bytes);
+                self.pieces += 1;
+            }
+            Noun::Headers => drop(decoded::<HeaderEntry>(bytes)),
+            Noun::Beacon => drop(decoded::<BeaconEntry>(bytes)),
+            Noun::Log => drop(decoded::<LogEntry>(bytes)),
+            Noun::Params => drop(decoded::<ParamsEntry>(bytes)),
+            Noun::Validator => drop(decoded::<ValidatorEntry>(bytes)),
+            Noun::Cursor => drop(decoded::<Cursor>(bytes)),
+            Noun::Absence => drop(decoded::<AbsenceEntry>(bytes)),
+        }
+    }
+
+    /// Jobs that are not final.
+    fn open_jobs(&self) -> impl Iterator<Item = (&JobId, &JobEntry)> {
+        self.jobs.iter().filter(|(_, job)| !job.status.is_final())
+    }
+
+    fn check_jobs(&self, world: &World) {
+        let params = world.rules.genesis.params();
+        for (id, job) in &self.jobs {
+            let is_final = job.status.is_final();
+            let locked = charges(params, &job.spec).expect("payable").escrow;
+            assert_eq!(job.escrow, if is_final { Amount::ZERO } else { locked }, "escrow of {id}");
+            assert_eq!(job.closed.is_some(), is_final);
+            assert!(!is_final || job.queue_place.is_none(), "what has ended waits no more");
+            let is_disputed = job.status == JobStatus::Disputed;
+            assert_eq!(self.disputes.contains_key(id), is_disputed, "dispute about {id}");
+            let live = job.live().count();
+            assert!(live <= usize::from(job.wanted), "no more runs than wanted");
+            let is_short = live < usize::from(job.wanted);
+            assert!(is_final || is_short == job.queue_place.is_some(), "waits for what lacks");
+            let is_queued = job.status == JobStatus::Queued;
+            assert!(is_final || is_queued == (live == 0), "{:?} with {live} runs", job.status);
+            let mut owners: Vec<AccountId> = job.live().map(|run| run.owner).collect();
+            let checkers = job.checks.as_slice().iter().map(|check| check.owner);
+            owners.extend(checkers);
+            let count = owners.len();
+            let owners: BTreeSet<AccountId> = owners.into_iter().collect();
+            assert_eq!(owners.len(), count, "nobody has two parts in {id}");
+            if let Some(dispute) = self.disputes.get(id) {
+                assert!(job.live().any(|run| run.node == dispute.node && run.result().is_some()));
+            }
+        }
+        let unknown = self.disputes.keys().filter(|id| !self.jobs.contains_key(id));
+        assert_eq!(unknown.count(), 0, "disputes are about jobs");
+    }
+
+    /// What of every stake stands for work is the sum of the bonds of that work.
+    fn check_exposure(&self) {
+        let mut exposed: BTreeMap<AccountId, Amount> = BTreeMap::new();
+        for (_, job) in self.open_jobs() {
+            for run in job.live() {
+                add(exposed.entry(run.owner).or_default(), run.bond);
+            }
+            let checks = job.checks.as_slice().iter();
+            for check in checks.filter(|check| check.state != CheckState::Missed) {
+                add(exposed.entry(check.owner).or_default(), check.bond);
+            }
+        }
+        for (owner, stake) in &self.stakes {
+            let expected = exposed.remove(owner).unwrap_or_default();
+            assert_eq!(stake.exposed, expected, "exposure of {owner}");
+        }
+        exposed.retain(|_, amount| !amount.is_zero());
+        assert_eq!(exposed, BTreeMap::new(), "nobody works without a stake");
+    }
+
+    /// A node lists exactly the jobs in which it has a live run, and counts its checks.
+    fn check_nodes(&self) {
+        let mut runs: BTreeMap<NodeId, BTreeSet<JobId>> = BTreeMap::new();
+        let mut checks: BTreeMap<NodeId, u32> = BTreeMap::new();
+        for (id, job) in self.open_jobs() {
+            for run in job.live() {
+                assert!(runs.entry(run.node).or_default().insert(*id), "one run of a job");
+            }
+            let all = job.checks.as_slice().iter();
+            for check in all.filter(|check| check.state != CheckState::Missed) {
+                *checks.entry(check.node).or_default() += 1;
+            }
+        }
+        for (id, node) in &self.nodes {
+            let listed: BTreeSet<JobId> = node.runs.as_slice().iter().copied().collect();
+            assert_eq!(listed.len(), node.runs.as_slice().len(), "each once");
+            assert_eq!(listed, runs.remove(id).unwrap_or_default(), "runs of {id}");
+            assert_eq!(node.checks, checks.remove(id).unwrap_or_default(), "checks of {id}");
+        }
+        assert!(runs.is_empty() && checks.is_empty(), "work is done by registered nodes");
+    }
+}
+
+/// Reads an entry and holds its bytes against those it gives again.
+fn decoded<T: Encode + Decode>(bytes: &[u8]) -> T {
+    let value = T::from_bytes(bytes).expect("entries are readable");
+    assert_eq!(value.to_bytes(), bytes, "one byte form");
+    value
+}
+
+fn add(sum: &mut Amount, amount: Amount) {
+    *sum = sum.plus(amount).expect("never above the cap");
+}
+
+/// The numbers in the key of an entry that is found by numbers.
+fn numbers(key: &StateKey) -> [u64; 4] {
+    let id = key.id();
+    let (words, _) = id.as_chunks::<8>();
+    std::array::from_fn(|place| u64::from_le_bytes(words[place]))
+}
+
+/// A list, by the numbers in its keys.
+type ListName = (u64, u64);
+
+/// All lists as they are stored.
+#[derive(Default)]
+struct Lists {
+    heads: BTreeMap<ListName, ListHead>,
+    ids: BTreeMap<ListName, BTreeMap<u64, [u8; 32]>>,
+}
+
+const NODES: ListName = (1, 0);
+const QUEUE: ListName = (2, 0);
+const COMMITS: u64 = 3;
+
+impl Lists {
+    fn add(&mut self, key: &StateKey, bytes: &[u8]) {
+        let [page, kind, number, _] = numbers(key);
+        let name = (kind, number);
+        if page == 0 {
+            self.heads.insert(name, decoded(bytes));
+            return;
+        }
+        let items = decoded::<ListPage>(bytes).items;
+        assert!(items.iter().count() > 0, "a page of holes is not stored");
+        let ids = self.ids.entry(name).or_default();
+        ids.extend(items.iter().map(|(place, id)| ((page - 1) * LIST_PAGE_MAX + place, id)));
+    }
+
+    fn of(&self, name: ListName) -> BTreeMap<u64, [u8; 32]> {
+        self.ids.get(&name).cloned().unwrap_or_default()
+    }
+
+    fn check(&self, world: &World, found: &Found) {
+        for (name, ids) in &self.ids {
+            let head = self.heads.get(name).expect("a page belongs to a list");
+            assert!(ids.keys().all(|place| (head.first..head.next).contains(place)));
+        }
+        let nodes = self.of(NODES);
+        let next = self.heads.get(&NODES).map_or(0, |head| head.next);
+        assert!(nodes.keys().copied().eq(0..next), "the list of nodes has no holes");
+        let placed = found.nodes.iter().map(|(id, node)| (node.place, *id.as_bytes()));
+        assert_eq!(placed.collect::<BTreeMap<_, _>>(), nodes, "nodes know their places");
+
+        let waiting = found
+            .jobs
+            .iter()
+            .filter_map(|(id, job)| job.queue_place.map(|place| (place, *id.as_bytes())));
+        assert_eq!(
+            waiting.collect::<BTreeMap<_, _>>(),
+            self.of(QUEUE),
+            "the queue holds who waits"
+        );
+
+        let drawn = world.cursor().draw_height.get();
+        let commits = self.heads.keys().filter(|(kind, _)| *kind == COMMITS);
+        assert!(commits.into_iter().all(|(_, height)| *height >= drawn), "drawn lists are gone");
+        for (id, job) in found.open_jobs() {
+            let is_checked = matches!(job.spec.tier, Tier::Audit | Tier::Sync);
+            let committed = job.live().find_map(|run| run.committed().map(Height::get));
+            if let (true, Draw::Pending, Some(height)) = (is_checked, job.draw, committed) {
+                let commits = self.of((COMMITS, height));
+                assert!(commits.values().any(|it| it == id.as_bytes()), "{id} will be drawn");
+            }
+        }
+    }
+}
+
+/// The due queue as it is stored: per second the count of its head and the items of its pages.
+#[derive(Default)]
+struct DueQueue {
+    counts: BTreeMap<u64, u64>,
+    items: BTreeMap<(u64, u64), Vec<DueItem>>,
+}
+
+impl DueQueue {
+    fn add(&mut self, key: &StateKey, bytes: &[u8]) {
+        match numbers(key) {
+            [second, 0, ..] => {
+                self.counts.insert(second, decoded::<DueHead>(bytes).count);
+            }
+            [second, page, ..] => {
+                let items = decoded::<DuePage>(bytes).items.as_slice().to_vec();
+                self.items.insert((second, page - 1), items);
+            }
+        }
+    }
+
+    /// Pages hold exactly what the heads count and the cursor has not passed, and everything with
+    /// a date is in the queue.
+    fn check(&self, world: &World, found: &Found) {
+        let cursor = world.cursor();
+        let mut ahead: Vec<(u64, DueItem)> = Vec::new();
+        for (second, count) in &self.counts {
+            assert!(*second >= cursor.due_second, "visited seconds are gone");
+            let visited = if *second == cursor.due_second { cursor.due_index } else { 0 };
+            let mut index = visited - visited % PAGE_ITEMS_MAX as u64;
+            while index < *count {
+                let page = &self.items[&(*second, index / PAGE_ITEMS_MAX as u64)];
+                for item in page {
+                    if index >= visited {
+                        ahead.push((*second, *item));
+                    }
+                    index += 1;
+                }
+            }
+            assert_eq!(index, *count, "pages hold what the head counts");
+        }
+        let pages = self.items.keys().filter(|(second, _)| !self.counts.contains_key(second));
+        assert_eq!(pages.count(), 0, "no page without a head");
+        check_dated(world, found, &ahead);
+    }
+}
+
+fn check_dated(world: &World, found: &Found, ahead: &[(u64, DueItem)]) {
+    let has = |wanted: DueItem| ahead.iter().any(|(_, item)| *item == wanted);
+    for (id, job) in &found.jobs {
+        assert!(has(DueItem::CloseJob { job: *id }), "every job has a date");
+        let runs = job.live().map(|run| run.deadline);
+        let open = job.checks.as_slice().iter().filter(|check| check.is_open());
+        let dispute = found.disputes.get(id).map(|dispute| dispute.deadline);
+        let dates = runs.chain(open.map(|check| check.deadline)).chain(dispute);
+        let dates = dates.filter(|date| *date != Tick::MAX && !job.status.is_final());
+        for date in dates {
+            let second = date.get().div_ceil(DurationMs::SECOND.get());
+            let step = DueItem::JobStep { job: *id };
+            let is_dated = ahead.iter().any(|(at, item)| *item == step && *at >= second);
+            assert!(is_dated, "somebody looks after {id} at {date}");
+        }
+    }
+    for (id, node) in &found.nodes {
+        let is_dated = has(DueItem::DropNode { node: *id });
+        assert!(node.absent.is_none() || is_dated, "absent nodes are dropped");
+    }
+    for id in world.ids(Noun::Seen) {
+        assert!(has(DueItem::ForgetSeen { id }), "every seen id has a date");
+    }
+    for (account, stake) in &found.stakes {
+        let is_unbonding = !stake.unbonding.as_slice().is_empty();
+        let account = *account;
+        assert!(!is_unbonding || has(DueItem::ReleaseStake { account }), "stake comes free");
+    }
+}

@@ -1,0 +1,269 @@
+//! A network with nodes that work: what a client, a provider, a checker and a challenger do, as one
+//! call each.
+
+use tg_ledger::{Applied, Charges, Draw, JobEntry, RunState, charges};
+use tg_types::tx::{OpenedCheck, OpenedResult, Sealed};
+use tg_types::{
+    AccountId, Action, Bytes, CheckAnswer, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus,
+    List, Needs, NetworkKind, NodeDescriptor, NodeId, Params, Reason, RunResult, Status, Tier,
+    Work,
+};
+
+use crate::judge::{program_id, right_result};
+use crate::world::*;
+
+/// The program of all jobs here.
+pub(crate) const PROGRAM: &[u8] = b"prog one";
+/// What a run is paid.
+pub(crate) const PAY: u64 = 100_000;
+/// What every owner of a node has at stake.
+pub(crate) const STAKE: u64 = 10_000_000;
+/// Who asks for jobs; owns no node.
+pub(crate) const CLIENT: u8 = 11;
+/// Who objects; owns no node.
+pub(crate) const CHALLENGER: u8 = 10;
+
+/// Parameters that let a block do all there is to do.
+pub(crate) fn busy_params() -> Params {
+    let mut params = params();
+    params.due_per_block_max = 1_000;
+    params.jobs.placements_per_block_max = 64;
+    params.jobs.draws_per_block_max = 64;
+    params.jobs.sync_checkers = 3;
+    params
+}
+
+/// What a node offers: runs of [`spec`] cost about ten times the price.
+pub(crate) fn offer(price: u64) -> NodeDescriptor {
+    NodeDescriptor {
+        price_per_hour: units(36_000 * price),
+        price_per_tera: units(2_000_000_000 * price),
+        ..descriptor(price)
+    }
+}
+
+/// A job of this tier on [`PROGRAM`].
+pub(crate) fn spec(tier: Tier) -> JobSpec {
+    JobSpec {
+        work: Work::Tensor {
+            program: program_id(PROGRAM),
+            weights: Hash32::new([7; 32]),
+            inputs: Hash32::new([8; 32]),
+        },
+        package: Hash32::new([9; 32]),
+        package_bytes: 1_000,
+        needs: Needs::ANY,
+        tier,
+        pay: units(PAY),
+        run_max: DurationMs::SECOND,
+        expires_after: DurationMs::new(20_000),
+    }
+}
+
+/// The right result of [`spec`].
+pub(crate) fn right() -> RunResult {
+    right_result(&spec(Tier::Trusted))
+}
+
+/// A wrong result; every number gives another one.
+pub(crate) fn wrong(number: u8) -> RunResult {
+    RunResult { output: Hash32::new([number; 32]), trace: Hash32::new([number; 32]), ..right() }
+}
+
+/// What a job of this tier costs.
+pub(crate) fn prices(params: &Params, tier: Tier) -> Charges {
+    charges(params, &spec(tier)).expect("payable")
+}
+
+/// As a node: commit to a result.
+pub(crate) fn commit_as(number: u8, job: JobId, result: &RunResult) -> Action {
+    let seal = result.seal(&node(number), &[number; 32]);
+    Action::CommitResults { seals: List::new(vec![Sealed { job, seal }]).expect("one") }
+}
+
+/// As a node: show a result.
+pub(crate) fn reveal_as(number: u8, job: JobId, result: &RunResult) -> Action {
+    let opened = OpenedResult { job, result: *result, salt: [number; 32] };
+    Action::RevealResults { results: List::new(vec![opened]).expect("one") }
+}
+
+fn answer_of(number: u8, trace: Hash32) -> CheckAnswer {
+    CheckAnswer { trace, work: Hash32::new([number; 32]) }
+}
+
+/// As a node: commit to an answer.
+pub(crate) fn vouch_as(number: u8, job: JobId, result: &RunResult) -> Action {
+    let seal = answer_of(number, result.trace).seal(&node(number), &[number; 32]);
+    Action::CommitChecks { seals: List::new(vec![Sealed { job, seal }]).expect("one") }
+}
+
+/// As a node: show an answer.
+pub(crate) fn open_as(number: u8, job: JobId, result: &RunResult) -> Action {
+    let (answer, salt) = (answer_of(number, result.trace), [number; 32]);
+    let opened = OpenedCheck { job, answer, salt };
+    Action::RevealChecks { answers: List::new(vec![opened]).expect("one") }
+}
+
+/// As a party of a dispute: show this evidence.
+pub(crate) fn judge_by(job: JobId, evidence: &[u8]) -> Action {
+    Action::JudgeDispute { job, evidence: Bytes::new(evidence.to_vec()).expect("short") }
+}
+
+/// As a provider: answer in a dispute.
+pub(crate) fn answer_by(job: JobId, answer: Vec<u8>) -> Action {
+    Action::AnswerDispute { job, answer: Bytes::new(answer).expect("short") }
+}
+
+/// A piece of a program.
+pub(crate) fn piece(program: &[u8], piece: u8, pieces: u8, bytes: &[u8]) -> Action {
+    let bytes = Bytes::new(bytes.to_vec()).expect("short");
+    Action::PutProgram { program: program_id(program), piece, pieces, bytes }
+}
+
+/// The number of a node.
+pub(crate) fn number_of(id: &NodeId) -> u8 {
+    (0..FUNDED).find(|number| node(*number) == *id).expect("a node of the tests")
+}
+
+impl World {
+    /// A local network with so many nodes: each has its own owner with the same number, and the
+    /// cheapest comes first.
+    pub(crate) fn staffed(nodes: u8) -> Self {
+        Self::staffed_with(busy_params(), NetworkKind::Local, nodes)
+    }
+
+    /// As [`World::staffed`], with other parameters and of any kind.
+    pub(crate) fn staffed_with(params: Params, kind: NetworkKind, nodes: u8) -> Self {
+        let mut world = Self::of_kind(params, kind);
+        world.block(&[]);
+        let put = world.tx(account(CLIENT), piece(PROGRAM, 0, 1, PROGRAM));
+        let mut txs = vec![put];
+        for number in 0..nodes {
+            txs.extend(world.staff(number, number, STAKE));
+        }
+        let applied = world.block(&txs);
+        assert!(applied.receipts.iter().all(|receipt| receipt.status == Status::Applied));
+        world
+    }
+
+    /// Transactions by which an account stakes and offers a node.
+    pub(crate) fn staff(&self, number: u8, owner: u8, stake: u64) -> Vec<tg_types::CheckedTx> {
+        let Action::RegisterNode { node, consent, .. } =
+            self.registration(number, account(owner), 1)
+        else {
+            unreachable!("a registration");
+        };
+        let descriptor = offer(u64::from(number) + 1);
+        let register = Action::RegisterNode { node, consent, descriptor };
+        self.txs(account(owner), vec![Action::Stake { amount: units(stake) }, register])
+    }
+
+    /// The client submits a job.
+    pub(crate) fn ask(&mut self, spec: JobSpec) -> JobId {
+        let receipt = self.run(account(CLIENT), submit(vec![spec]));
+        assert_eq!(receipt.status, Status::Applied);
+        JobId::of(receipt.tx, 0)
+    }
+
+    /// A node does something that must go through.
+    pub(crate) fn act(&mut self, number: u8, action: Action) -> Vec<Event> {
+        self.succeed(voice(number), action)
+    }
+
+    /// A node does something that must be refused, and changes nothing.
+    pub(crate) fn refused(&mut self, number: u8, action: Action, reason: Reason) {
+        self.fail(voice(number), action, reason, tg_types::Amount::ZERO);
+    }
+
+    /// A node commits to a result and shows it.
+    pub(crate) fn deliver(&mut self, number: u8, job: JobId, result: &RunResult) -> Vec<Event> {
+        self.act(number, commit_as(number, job, result));
+        self.act(number, reveal_as(number, job, result))
+    }
+
+    /// A block that carries all certificates there are.
+    pub(crate) fn beat(&mut self) -> Applied {
+        let first = self.cursor().beacon.get() + 1;
+        let end = self.env.height.get();
+        self.env.certificates = (first..end).map(|height| self.certificate(height)).collect();
+        self.block(&[])
+    }
+
+    /// Blocks until the beacon of everything that was committed to so far has spoken; gives what
+    /// the blocks did by themselves.
+    pub(crate) fn draw(&mut self) -> Vec<Event> {
+        (0..3).flat_map(|_| self.beat().block_receipt.events).collect()
+    }
+
+    /// Lets time pass without transactions; gives what the blocks did by themselves.
+    pub(crate) fn pass(&mut self, span_ms: u64) -> Vec<Event> {
+        let step = 1_000;
+        let mut events = Vec::new();
+        for _ in 0..span_ms / step {
+            self.wait(step - 100);
+            events.extend(self.block(&[]).block_receipt.events);
+        }
+        events
+    }
+
+    /// A job that must be there.
+    pub(crate) fn known(&self, job: JobId) -> JobEntry {
+        self.job(&job).expect("the job is there")
+    }
+
+    /// How far a job has come.
+    pub(crate) fn status(&self, job: JobId) -> JobStatus {
+        self.known(job).status
+    }
+
+    /// The nodes that run a job.
+    pub(crate) fn runners(&self, job: JobId) -> Vec<u8> {
+        self.known(job).live().map(|run| number_of(&run.node)).collect()
+    }
+
+    /// The nodes that were drawn to check a job and have not missed.
+    pub(crate) fn checkers(&self, job: JobId) -> Vec<u8> {
+        let entry = self.known(job);
+        let checks = entry.checks.as_slice().iter();
+        let checks = checks.filter(|check| check.state != tg_ledger::CheckState::Missed);
+        checks.map(|check| number_of(&check.node)).collect()
+    }
+
+    /// Why the runs of a job ended, in the order in which they were placed.
+    pub(crate) fn ended(&self, job: JobId) -> Vec<Reason> {
+        let entry = self.known(job);
+        let why = |run: &tg_ledger::Run| match run.state {
+            RunState::Ended { why } => Some(why),
+            RunState::Placed | RunState::Committed { .. } | RunState::Revealed { .. } => None,
+        };
+        entry.runs.as_slice().iter().filter_map(why).collect()
+    }
+
+    /// What a job of tier sync has after its result was shown and its checkers drawn.
+    pub(crate) fn checked(&mut self, result: &RunResult) -> (JobId, u8, Vec<u8>) {
+        let job = self.ask(spec(Tier::Sync));
+        let [provider] = self.runners(job)[..] else {
+            unreachable!("one run");
+        };
+        self.deliver(provider, job, result);
+        self.draw();
+        assert!(matches!(self.known(job).draw, Draw::Drawn { .. }));
+        (job, provider, self.checkers(job))
+    }
+
+    /// All checkers vouch for a result.
+    pub(crate) fn vouch(&mut self, job: JobId, checkers: &[u8], result: &RunResult) -> Vec<Event> {
+        for number in checkers {
+            self.act(*number, vouch_as(*number, job, result));
+        }
+        checkers
+            .iter()
+            .flat_map(|number| self.act(*number, open_as(*number, job, result)))
+            .collect()
+    }
+
+    /// What an owner has, at stake or free.
+    pub(crate) fn wealth(&self, id: &AccountId) -> u64 {
+        self.balance(id) + self.stake(id).active.units()
+    }
+}

@@ -1,0 +1,450 @@
+//! Random histories of jobs: honest nodes, liars, silent ones and false challengers together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arbtest::arbitrary::{Result, Unstructured};
+use tg_ledger::{Applied, CheckState, DisputeEntry, JobEntry, RunState, Turn};
+use tg_types::hash::sha256;
+use tg_types::ids::Noun;
+use tg_types::tx::NodeSet;
+use tg_types::{
+    Action, Amount, CheckedTx, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, NetworkKind,
+    NodeId, Params, Reason, RunFailure, RunResult, Status, Tier,
+};
+
+use crate::fleet::*;
+use crate::judge::{STEP, answer, right_result};
+use crate::world::*;
+
+/// Nodes of a history; each has its own owner.
+const NODES: u8 = 9;
+/// Jobs that are open at once, so that everybody's steps fit in a block.
+const JOBS_OPEN_MAX: usize = 10;
+/// Blocks in which a network without new jobs comes to rest.
+const HEALING_BLOCKS: usize = 120;
+
+/// How a node behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Character {
+    /// Does everything at once and right.
+    Honest,
+    /// Gives wrong results, vouches for anything and objects to what is right.
+    Liar,
+    /// Does what an honest one does, or nothing.
+    Silent,
+    /// Gives runs up.
+    Quitter,
+}
+
+/// How often something happened, by its reason.
+type Happened = BTreeMap<Reason, u64>;
+
+/// A network and what is remembered of it.
+struct History {
+    world: World,
+    cast: Vec<Character>,
+    /// All jobs ever asked for.
+    jobs: Vec<JobId>,
+    /// Who was drawn to check the present result of a job.
+    drawn: BTreeMap<JobId, BTreeSet<NodeId>>,
+    happened: Happened,
+}
+
+fn history_params() -> Params {
+    let mut params = busy_params();
+    params.jobs.sync_checkers = 4;
+    params.jobs.answer_within = DurationMs::new(3_000);
+    params.jobs.run_grace = DurationMs::new(3_000);
+    params.jobs.check_grace = DurationMs::new(3_000);
+    params
+}
+
+/// A wrong result on which all liars agree.
+fn lie(spec: &JobSpec) -> RunResult {
+    let output = Hash32::new(sha256(&[b"lie", right_result(spec).output.as_bytes()]));
+    RunResult { output, trace: output, ..right_result(spec) }
+}
+
+/// One job as a node sees it.
+struct Sight<'a> {
+    number: u8,
+    job: JobId,
+    entry: &'a JobEntry,
+    dispute: Option<&'a DisputeEntry>,
+}
+
+impl Sight<'_> {
+    /// What an honest node does about a job.
+    fn honest_step(&self) -> Option<Action> {
+        let right = right_result(&self.entry.spec);
+        let step = self.run_step(&right).or_else(|| {
+            let result = self.entry.result()?;
+            if result == right { self.check_step(&result) } else { self.objection() }
+        });
+        step.or_else(|| self.defence())
+    }
+
+    /// Shows the truth in a dispute; as a provider, after two rounds of answers.
+    fn defence(&self) -> Option<Action> {
+        let dispute = self.dispute.filter(|_| self.is_party())?;
+        if dispute.challenger == voice(self.number) || dispute.round == 2 {
+            return Some(judge_by(self.job, STEP));
+        }
+        let is_turn = dispute.turn == Turn::Provider;
+        is_turn.then(|| answer_by(self.job, answer(dispute.round, 16)))
+    }
+
+    /// What a liar does about a job.
+    fn lying_step(&self, u: &mut Unstructured<'_>) -> Result<Option<Action>> {
+        let lie = lie(&self.entry.spec);
+        let result = if u.ratio(1, 3)? { right_result(&self.entry.spec) } else { lie };
+        let step = self.run_step(&result).or_else(|| self.reveal_step(&lie));
+        if step.is_some() {
+            return Ok(step);
+        }
+        if let Some(dispute) = self.dispute.filter(|_| self.is_party()) {
+            let depth = dispute.round;
+            return Ok(match u.int_in_range(0..=4)? {
+                0 => Some(judge_by(self.job, STEP)),
+                1 => Some(answer_by(self.job, answer(depth, 16))),
+                2 => Some(Action::PickClaim { job: self.job, child: u.int_in_range(0..=17)? }),
+                3 => Some(judge_by(self.job, b"nothing")),
+                _ => None,
+            });
+        }
+        if u.ratio(1, 8)? {
+            return Ok(self.objection());
+        }
+        Ok(self.entry.result().and_then(|result| self.check_step(&result)))
+    }
+
+    /// Goes on with a run.
+    fn run_step(&self, result: &RunResult) -> Option<Action> {
+        let run = self.entry.live().find(|run| run.node == node(self.number))?;
+        match run.state {
+            RunState::Placed => Some(commit_as(self.number, self.job, result)),
+            RunState::Committed { .. } => self.reveal_step(result),
+            RunState::Revealed { .. } | RunState::Ended { .. } => None,
+        }
+    }
+
+    /// Shows a result if it is the one that was committed to and may be shown.
+    fn reveal_step(&self, result: &RunResult) -> Option<Action> {
+        let run = self.entry.live().find(|run| run.node == node(self.number))?;
+        let RunState::Committed { seal, .. } = run.state else {
+            return None;
+        };
+        let is_alone = !matches!(self.entry.spec.tier, Tier::Redundant { .. });
+        let are_there = self.entry.live().count() == usize::from(self.entry.wanted)
+            && self.entry.live().all(|run| run.state != RunState::Placed);
+        let is_sealed = result.seal(&node(self.number), &[self.number; 32]) == seal;
+        let may = is_sealed && (is_alone || are_there);
+        may.then(|| reveal_as(self.number, self.job, result))
+    }
+
+    /// Goes on with a check by vouching for the result.
+    fn check_step(&self, result: &RunResult) -> Option<Action> {
+        let checks = self.entry.checks.as_slice();
+        let check = checks.iter().find(|it| it.node == node(self.number) && it.is_open())?;
+        if self.entry.status != JobStatus::Checking {
+            return None;
+        }
+        let mut round = checks.iter().filter(|it| it.round == check.round);
+        match check.state {
+            CheckState::Drawn => Some(vouch_as(self.number, self.job, result)),
+            CheckState::Committed { .. } => round
+                .all(|it| it.state != CheckState::Drawn)
+                .then(|| open_as(self.number, self.job, result)),
+            CheckState::Passed { .. } | CheckState::Missed => None,
+        }
+    }
+
+    /// Objects, if the node was drawn and may.
+    fn objection(&self) -> Option<Action> {
+        let checks = self.entry.checks.as_slice().iter();
+        let mut mine = checks.filter(|it| it.node == node(self.number) && it.is_open());
+        let may = self.entry.status == JobStatus::Checking && mine.next().is_some();
+        may.then_some(Action::Object { job: self.job })
+    }
+
+    /// Whether the node has a part in the dispute about the job.
+    fn is_party(&self) -> bool {
+        self.dispute.is_some_and(|dispute| {
+            dispute.node == node(self.number) || dispute.challenger == voice(self.number)
+        })
+    }
+}
+
+impl History {
+    fn new(u: &mut Unstructured<'_>) -> Result<Self> {
+        let kind = *u.choose(&[NetworkKind::Local, NetworkKind::Open])?;
+        let world = World::staffed_with(history_params(), kind, NODES);
+        let character = |u: &mut Unstructured<'_>| {
+            Ok(match u.int_in_range(0..=7)? {
+                0..=3 => Character::Honest,
+                4 | 5 => Character::Liar,
+                6 => Character::Silent,
+                _ => Character::Quitter,
+            })
+        };
+        let cast = (0..NODES).map(|_| character(u)).collect::<Result<_>>()?;
+        let (jobs, drawn, happened) = (Vec::new(), BTreeMap::new(), Happened::new());
+        Ok(Self { world, cast, jobs, drawn, happened })
+    }
+
+    fn is_honest(&self, id: &NodeId) -> bool {
+        self.cast[usize::from(number_of(id))] == Character::Honest
+    }
+
+    /// All open jobs with their disputes.
+    fn open(&self) -> Vec<(JobId, JobEntry, Option<DisputeEntry>)> {
+        let ids = self.world.ids(Noun::Job).into_iter().map(JobId::new);
+        let open = ids.map(|job| (job, self.world.known(job), self.world.dispute(&job)));
+        open.filter(|(_, entry, _)| !entry.status.is_final()).collect()
+    }
+
+    /// What everybody does in a block. Without randomness only honest nodes act.
+    fn actions(&self, u: &mut Unstructured<'_>, is_healing: bool) -> Result<Vec<CheckedTx>> {
+        let open = self.open();
+        let mut txs = Vec::new();
+        for (number, character) in (0..).zip(&self.cast) {
+            let mut actions = Vec::new();
+            for (job, entry, dispute) in &open {
+                let sight = Sight { number, job: *job, entry, dispute: dispute.as_ref() };
+                let honest = sight.honest_step();
+                let action = match character {
+                    Character::Honest => honest,
+                    _ if is_healing => None,
+                    Character::Liar => sight.lying_step(u)?,
+                    Character::Silent => honest.filter(|_| u.ratio(1, 3).unwrap_or(false)),
+                    Character::Quitter => {
+                        let give_up = Action::GiveUp { job: *job, failure: RunFailure::Declined };
+                        let is_placed = entry.live().any(|run| run.node == node(number));
+                        if is_placed && u.ratio(1, 2)? { Some(give_up) } else { honest }
+                    }
+                };
+                actions.extend(action);
+            }
+            txs.extend(self.world.txs(voice(number), actions));
+        }
+        if !is_healing {
+            txs.extend(self.outsiders(u, &open)?);
+        }
+        Ok(txs)
+    }
+
+    /// What clients, a false challenger and validators do.
+    fn outsiders(
+        &self,
+        u: &mut Unstructured<'_>,
+        open: &[(JobId, JobEntry, Option<DisputeEntry>)],
+    ) -> Result<Vec<CheckedTx>> {
+        let mut txs = Vec::new();
+        if open.len() < JOBS_OPEN_MAX && u.ratio(1, 2)? {
+            let specs = (0..u.int_in_range(1..=3)?).map(|_| any_spec(u)).collect::<Result<_>>()?;
+            txs.push(self.world.tx(account(CLIENT), submit(specs)));
+        } else if !open.is_empty() && u.ratio(1, 4)? {
+            let (job, ..) = u.choose(open)?;
+            txs.push(self.world.tx(account(CLIENT), Action::CancelJob { job: *job }));
+        }
+        let (status, challenger) = (JobStatus::Checking, account(CHALLENGER));
+        let checking = open.iter().find(|(_, entry, _)| entry.status == status);
+        let mut actions = Vec::new();
+        if let Some((job, ..)) = checking.filter(|_| u.ratio(1, 6).unwrap_or(false)) {
+            actions.push(Action::Object { job: *job });
+        }
+        for (job, _, dispute) in open {
+            let is_mine = dispute.as_ref().is_some_and(|it| it.challenger == challenger);
+            if is_mine && u.ratio(2, 3)? {
+                let child = u.int_in_range(0..=17)?;
+                actions.push(Action::PickClaim { job: *job, child });
+            }
+        }
+        txs.extend(self.world.txs(challenger, actions));
+        let silent = (0..).zip(&self.cast).find(|(_, it)| **it == Character::Silent);
+        if let Some((number, _)) = silent
+            && u.ratio(1, 10)?
+        {
+            let nodes = NodeSet::new(vec![node(number)]).expect("one node");
+            let epoch = self.world.env.tick.get() / history_params().absence_epoch.get();
+            for seat in 0..3 {
+                let action = Action::ReportAbsent { epoch, nodes: nodes.clone() };
+                txs.push(self.world.tx(owner(seat), action));
+            }
+        }
+        Ok(txs)
+    }
+
+    /// A block in which everybody acts; all certificates come, or some.
+    fn block(&mut self, u: &mut Unstructured<'_>, is_healing: bool) -> Result<()> {
+        let span = if is_healing { 1_000 } else { 100 + 100 * u.int_in_range(0..=15)? };
+        self.world.env.tick = self.world.env.parent_tick;
+        self.world.wait(span);
+        let last = self.world.cursor().beacon.get();
+        let most = self.world.env.height.get() - 1 - last;
+        let least = self.world.env.certificates.len() as u64;
+        let count = if is_healing { most } else { u.int_in_range(least..=most.clamp(least, 4))? };
+        self.world.env.certificates =
+            (last + 1..=last + count).map(|height| self.world.certificate(height)).collect();
+        let txs = self.actions(u, is_healing)?;
+        let applied = self.world.block(&txs);
+        self.remember(&applied, &txs);
+        Ok(())
+    }
+
+    /// Takes note of what happened, and holds it against what must not.
+    fn remember(&mut self, applied: &Applied, txs: &[CheckedTx]) {
+        for (receipt, tx) in applied.receipts.iter().zip(txs) {
+            *self.happened.entry(receipt.status.reason()).or_default() += 1;
+            if let (Action::SubmitJobs { specs, .. }, Status::Applied) =
+                (&tx.body().action, receipt.status)
+            {
+                let count = u8::try_from(specs.as_slice().len()).expect("few");
+                self.jobs.extend((0..count).map(|place| JobId::of(receipt.tx, place)));
+            }
+        }
+        let in_receipts = applied.receipts.iter().flat_map(|receipt| &receipt.events);
+        // What fell due happened before the transactions, placements after them.
+        for event in applied.block_receipt.events.iter().chain(in_receipts) {
+            *self.happened.entry(event.reason()).or_default() += 1;
+            self.judge(event);
+        }
+    }
+
+    fn judge(&mut self, event: &Event) {
+        if let Event::NodeFined { node, .. } | Event::NodeSlashed { node, .. } = event {
+            assert!(!self.is_honest(node), "an honest node never loses stake: {event:?}");
+        }
+        if let Event::CheckDrawn { job, node, .. } = event {
+            self.drawn.entry(*job).or_default().insert(*node);
+        }
+        if let Event::RunEnded { job, .. } = event {
+            self.drawn.remove(job);
+        }
+        if let Event::JobSettled { job, output, .. } = event {
+            let spec = self.world.known(*job).spec;
+            let drawn = self.drawn.remove(job).unwrap_or_default();
+            let is_lie = *output != right_result(&spec).output;
+            let is_checked = drawn.iter().any(|node| self.is_honest(node));
+            assert!(!(is_lie && is_checked), "no lie passes an honest checker");
+        }
+    }
+
+    /// Nothing is left of what was begun.
+    fn check_rest(&self) {
+        for job in &self.jobs {
+            let entry = self.world.job(job);
+            assert!(entry.is_none_or(|entry| entry.status.is_final()), "{job} has not ended");
+        }
+        assert_eq!(self.world.totals().escrow, Amount::ZERO);
+        for noun in [Noun::Dispute, Noun::Job] {
+            assert_eq!(self.world.ids(noun).len(), 0, "{noun:?} left");
+        }
+        for (number, character) in (0..).zip(&self.cast) {
+            let stake = self.world.stake(&account(number));
+            assert_eq!(stake.exposed, Amount::ZERO);
+            if *character == Character::Honest {
+                assert_eq!(stake.active.units(), STAKE);
+            }
+            if let Some(node) = self.world.node(&node(number)) {
+                assert!(node.runs.as_slice().is_empty() && node.checks == 0);
+            }
+        }
+    }
+}
+
+fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
+    let tier = match u.int_in_range(0..=6)? {
+        0 => Tier::Trusted,
+        1 | 2 => Tier::Audit,
+        3 | 4 => Tier::Sync,
+        _ => Tier::Redundant { replicas: u.int_in_range(2..=4)? },
+    };
+    let mut spec = JobSpec {
+        run_max: DurationMs::new(u.int_in_range(1..=2_000)?),
+        expires_after: DurationMs::new(u.int_in_range(2_000..=20_000)?),
+        pay: units(u.int_in_range(1_000..=50_000)?),
+        ..spec(tier)
+    };
+    if let tg_types::Work::Tensor { inputs, .. } = &mut spec.work {
+        *inputs = Hash32::new([u.arbitrary()?; 32]);
+    }
+    Ok(spec)
+}
+
+/// Blocks until the randomness is used up; then the network comes to rest.
+fn any_history(u: &mut Unstructured<'_>) -> Result<Happened> {
+    let mut history = History::new(u)?;
+    while !u.is_empty() {
+        history.block(u, false)?;
+    }
+    for _ in 0..HEALING_BLOCKS {
+        history.block(u, true)?;
+    }
+    history.check_rest();
+    Ok(history.happened)
+}
+
+/// Goal: whatever nodes do, every job ends, every bond and escrow is freed, money is conserved, no
+/// honest node loses anything, and no lie passes an honest checker. Method: random casts and
+/// blocks, held against the ledger's own audit, then a rest in which only the honest act.
+#[test]
+fn prop_jobs_end_and_the_honest_lose_nothing() {
+    arbtest::arbtest(|u| any_history(u).map(drop))
+        .size_min(1 << 9)
+        .size_max(1 << 12)
+        .budget_ms(6_000);
+}
+
+/// What the histories below must have seen.
+const EXPECTED: [Reason; 34] = [
+    Reason::JobPlaced,
+    Reason::RunGivenUp,
+    Reason::RunMissed,
+    Reason::RunLost,
+    Reason::ResultCommitted,
+    Reason::ResultRevealed,
+    Reason::CheckDrawn,
+    Reason::ResultNotDrawn,
+    Reason::CheckCommitted,
+    Reason::CheckPassed,
+    Reason::CheckMissed,
+    Reason::DisputeOpened,
+    Reason::DisputeAnswered,
+    Reason::ClaimPicked,
+    Reason::ResultRefuted,
+    Reason::ObjectionRefuted,
+    Reason::ResultUndefended,
+    Reason::ObjectionDropped,
+    Reason::RunsDisagreed,
+    Reason::JobSettled,
+    Reason::JobFailed,
+    Reason::JobExpired,
+    Reason::JobCancelled,
+    Reason::ProviderPaid,
+    Reason::CheckerPaid,
+    Reason::NodeSlashed,
+    Reason::NodeFined,
+    Reason::NodeAbsent,
+    Reason::NodeSilent,
+    Reason::NotDisputable,
+    Reason::DisputeTurn,
+    Reason::EvidenceVoid,
+    Reason::AnswerWrong,
+    Reason::JobClosed,
+];
+
+/// Goal: the histories above are not idle. Method: histories from fixed bytes, in which everything
+/// must happen that can happen to a job.
+#[test]
+fn histories_of_jobs_see_everything() {
+    let bytes: Vec<u8> = (0..640_u32).flat_map(|n| sha256(&[b"jobs", &n.to_be_bytes()])).collect();
+    let mut happened = Happened::new();
+    for part in bytes.chunks(1 << 11) {
+        for (reason, count) in any_history(&mut Unstructured::new(part)).expect("bytes suffice") {
+            *happened.entry(reason).or_default() += count;
+        }
+    }
+    let unseen: Vec<_> = EXPECTED.iter().filter(|it| !happened.contains_key(it)).collect();
+    assert!(unseen.is_empty(), "not seen: {unseen:?} among {happened:?}");
+}

@@ -1,0 +1,88 @@
+//! A judge whose programs are easy to write down. A program is "prog" and a name; a run is right if
+//! its result is the one computed here; a claim is a depth, an answer a depth and a number of
+//! children.
+
+use tg_types::hash::sha256;
+use tg_types::{
+    DisputePoint, Hash32, JobSpec, ProgramFacts, RunClaim, RunResult, StepJudge, StepVerdict, Work,
+};
+
+/// Evidence that convicts, whatever is true.
+pub(crate) const REFUTED: &[u8] = b"refuted";
+/// Evidence that acquits, whatever is true.
+pub(crate) const UPHELD: &[u8] = b"upheld";
+/// Evidence that shows the truth.
+pub(crate) const STEP: &[u8] = b"step";
+
+/// The judge of the test network.
+pub(crate) struct TestJudge;
+
+/// The id of a program.
+pub(crate) fn program_id(program: &[u8]) -> Hash32 {
+    Hash32::new(sha256(&[program]))
+}
+
+/// An answer to a claim of this depth, with so many children.
+pub(crate) fn answer(depth: u8, children: u8) -> Vec<u8> {
+    vec![b'a', depth, children]
+}
+
+/// The result that an honest run gives.
+pub(crate) fn right_result(spec: &JobSpec) -> RunResult {
+    let hash = |label: &[u8]| match &spec.work {
+        Work::Tensor { program, weights, inputs } => {
+            Hash32::new(sha256(&[label, program.as_bytes(), weights.as_bytes(), inputs.as_bytes()]))
+        }
+        Work::Opaque { task } => Hash32::new(sha256(&[label, task.as_bytes()])),
+    };
+    RunResult {
+        output: hash(b"output"),
+        trace: hash(b"trace"),
+        package: hash(b"package"),
+        package_bytes: 77,
+    }
+}
+
+impl StepJudge for TestJudge {
+    fn facts(&self, program: &[u8]) -> Option<ProgramFacts> {
+        let name = program.strip_prefix(b"prog")?;
+        Some(ProgramFacts {
+            id: program_id(program),
+            multiply_adds: 1_000 * name.len() as u64,
+            operations: 3,
+            elements: 10,
+        })
+    }
+
+    fn first_claim(&self, _run: &RunClaim) -> Vec<u8> {
+        vec![b'c', 0]
+    }
+
+    fn is_consistent(&self, program: &[u8], claim: &[u8], answer: &[u8]) -> bool {
+        assert!(program.starts_with(b"prog"), "the judge is asked about programs on record only");
+        matches!((claim, answer), ([b'c', asked], [b'a', given, _]) if asked == given)
+    }
+
+    fn child(&self, answer: &[u8], child: u8) -> Option<Vec<u8>> {
+        match answer {
+            [b'a', depth, children] if child < *children => Some(vec![b'c', depth + 1]),
+            _ => None,
+        }
+    }
+
+    fn judge(&self, program: &[u8], run: &RunClaim, at: &DisputePoint<'_>) -> Option<StepVerdict> {
+        assert_eq!(program_id(program), run.program, "the run's own program");
+        assert!(matches!(at.claim, [b'c', _]) && at.answer.is_none_or(|it| it.len() == 3));
+        let RunClaim { program, weights, inputs, .. } = *run;
+        let parts = [program.as_bytes(), weights.as_bytes(), inputs.as_bytes()];
+        let hash = |label: &[u8]| sha256(&[label, parts[0], parts[1], parts[2]]);
+        let is_right =
+            *run.output.as_bytes() == hash(b"output") && *run.trace.as_bytes() == hash(b"trace");
+        match at.evidence {
+            REFUTED => Some(StepVerdict::Refuted),
+            UPHELD => Some(StepVerdict::Upheld),
+            STEP => Some(if is_right { StepVerdict::Upheld } else { StepVerdict::Refuted }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a client could change so that a job finds a node: the answer to "why is my job waiting?".
+
+use tg_types::node::Features;
+use tg_types::{Amount, DeviceKind, JobSpec, Name};
+
+use crate::{Ask, Offer, Rule, fit, price};
+
+/// A change with which a node fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Wait: a node that fits is busy, absent or closed.
+    Wait(Rule),
+    /// Pay a run at least this much.
+    Pay(Amount),
+    /// Accept any region.
+    AnyRegion,
+    /// Ask for this much memory at most.
+    Memory(u32),
+    /// Leave features out.
+    AnyFeatures,
+    /// Accept this model.
+    Model(Name),
+    /// Accept this kind of device.
+    Kind(DeviceKind),
+    /// Several at once: a job like this fits the best node there is.
+    Several(Box<JobSpec>),
+}
+
+/// The cheapest change: waiting costs nothing, money less than giving up what was asked for, and
+/// one change less than several. Among changes of a kind, the smallest.
+pub fn cheapest_change(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
+    let waiting = [Rule::Busy, Rule::Stake, Rule::Closed, Rule::Absent];
+    for rule in waiting {
+        if offers.iter().any(|offer| fits_but_for(ask, offer, rule)) {
+            return Some(Change::Wait(rule));
+        }
+    }
+    let lower_pay = offers.iter().filter(|offer| fits_but_for(ask, offer, Rule::Price));
+    let pay = lower_pay.filter_map(|offer| price(ask.spec, ask.facts, offer.descriptor)).min();
+    if let Some(pay) = pay {
+        return Some(Change::Pay(pay));
+    }
+    single(ask, offers).or_else(|| several(ask, offers))
+}
+
+/// Whether the node passes all rules but one.
+fn fits_but_for(ask: &Ask<'_>, offer: &Offer<'_>, spared: Rule) -> bool {
+    !spared.admits(ask, offer)
+        && Rule::ALL.into_iter().filter(|rule| *rule != spared).all(|rule| rule.admits(ask, offer))
+}
+
+/// One of the needs given up.
+fn single(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
+    let would_fit = |change: &dyn Fn(&mut JobSpec)| {
+        let mut spec = ask.spec.clone();
+        change(&mut spec);
+        let ask = Ask { spec: &spec, ..*ask };
+        offers.iter().any(|offer| fit(&ask, offer).is_ok())
+    };
+    if would_fit(&|spec| spec.needs.region = None) {
+        return Some(Change::AnyRegion);
+    }
+    let devices = || offers.iter().flat_map(|offer| offer.descriptor.devices.as_slice());
+    let mut memories: Vec<u32> = devices().map(|device| device.memory_mib).collect();
+    memories.retain(|memory| *memory < ask.spec.needs.memory_mib_min);
+    memories.sort_unstable();
+    memories.dedup();
+    let mut memories = memories.into_iter().rev();
+    if let Some(memory) =
+        memories.find(|memory| would_fit(&|spec| spec.needs.memory_mib_min = *memory))
+    {
+        return Some(Change::Memory(memory));
+    }
+    if would_fit(&|spec| spec.needs.features = Features::NONE) {
+        return Some(Change::AnyFeatures);
+    }
+    let mut models: Vec<&Name> = devices().map(|device| &device.model).collect();
+    models.sort_unstable();
+    models.dedup();
+    let mut models = models.into_iter();
+    if let Some(model) =
+        models.find(|model| would_fit(&|spec| spec.needs.model = Some((*model).clone())))
+    {
+        return Some(Change::Model(model.clone()));
+    }
+    let mut kinds = [DeviceKind::Cpu, DeviceKind::Gpu, DeviceKind::Accelerator].into_iter();
+    kinds.find(|kind| would_fit(&|spec| spec.needs.kind = Some(*kind))).map(Change::Kind)
+}
+
+/// All needs given up for the cheapest node that is there.
+fn several(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
+    let reachable = offers.iter().filter(|offer| Rule::Excluded.admits(ask, offer));
+    let priced = reachable.filter_map(|offer| {
+        let price = price(ask.spec, ask.facts, offer.descriptor)?;
+        let memory = offer.descriptor.devices.as_slice().iter().map(|it| it.memory_mib).max()?;
+        Some((price, offer.node, memory))
+    });
+    let (price, _, memory) = priced.min()?;
+    let mut spec = ask.spec.clone();
+    spec.needs = tg_types::Needs {
+        memory_mib_min: memory.min(spec.needs.memory_mib_min),
+        ..tg_types::Needs::ANY
+    };
+    spec.pay = spec.pay.max(price);
+    Some(Change::Several(Box::new(spec)))
+}

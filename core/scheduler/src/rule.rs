@@ -1,0 +1,95 @@
+//! The rules by which a node is fit for a job, in the order in which they are tried.
+
+use tg_types::Device;
+
+use crate::{Ask, Offer, price, suits};
+
+macro_rules! rules {
+    ($( $(#[$meta:meta])* $rule:ident, $code:literal, $sentence:literal; )*) => {
+        /// A rule that removes nodes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Rule {
+            $( $(#[$meta])* $rule, )*
+        }
+
+        impl Rule {
+            /// All rules, in the order in which they are tried.
+            pub const ALL: [Self; [$( $code ),*].len()] = [$( Self::$rule, )*];
+
+            /// The word programs branch on.
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $( Self::$rule => $code, )*
+                }
+            }
+
+            /// What it says of the nodes it removes.
+            pub const fn sentence(self) -> &'static str {
+                match self {
+                    $( Self::$rule => $sentence, )*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    /// Validators do not see it.
+    Absent, "absent", "are not seen by the validators";
+    /// It takes no runs now.
+    Closed, "closed", "take no runs at this time";
+    /// It or its owner has had this job, or may not have it.
+    Excluded, "excluded", "have had this job before, or have the same owner as one that has";
+    /// It stands elsewhere.
+    Region, "region", "stand in another region";
+    /// It has no device of that kind.
+    Kind, "kind", "have no device of this kind";
+    /// It has no device of that model.
+    Model, "model", "have no device of this model";
+    /// No such device can do what is needed.
+    Features, "features", "have no such device with the needed features";
+    /// No such device has the memory.
+    Memory, "memory", "have no such device with enough memory";
+    /// It asks for more.
+    Price, "price", "ask for more than a run is paid";
+    /// Its owner has too little at stake.
+    Stake, "stake", "have too little stake left to stand for the run";
+    /// It has as many runs as it takes.
+    Busy, "busy", "are busy";
+}
+
+impl Rule {
+    /// Where it stands in [`Rule::ALL`].
+    pub const fn place(self) -> usize {
+        self as usize
+    }
+
+    /// Whether the node passes this rule. Rules about devices look at those that passed the rules
+    /// before.
+    pub(crate) fn admits(self, ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
+        let (needs, descriptor) = (&ask.spec.needs, offer.descriptor);
+        let kind = |device: &Device| needs.kind.is_none_or(|kind| kind == device.kind);
+        let model =
+            |device: &Device| needs.model.as_ref().is_none_or(|model| *model == device.model);
+        let any =
+            |is_fit: &dyn Fn(&Device) -> bool| descriptor.devices.as_slice().iter().any(is_fit);
+        match self {
+            Self::Absent => offer.is_present,
+            Self::Closed => descriptor.is_open,
+            Self::Excluded => !ask.excluded.contains(&offer.owner),
+            Self::Region => needs.region.as_ref().is_none_or(|at| *at == descriptor.region),
+            Self::Kind => any(&kind),
+            Self::Model => any(&|device| kind(device) && model(device)),
+            Self::Features => any(&|device| {
+                kind(device) && model(device) && device.features.contains(needs.features)
+            }),
+            Self::Memory => any(&|device| suits(ask.spec, device)),
+            Self::Price => {
+                let price = price(ask.spec, ask.facts, descriptor);
+                price.is_some_and(|price| price <= ask.spec.pay)
+            }
+            Self::Stake => offer.stake_free >= ask.bond,
+            Self::Busy => offer.running < descriptor.slots,
+        }
+    }
+}

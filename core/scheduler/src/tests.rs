@@ -1,0 +1,183 @@
+//! Placements and their explanations on small fleets.
+
+use crate::{Ask, Change, Explanation, Offer, Rule, choose, explain, fit, price};
+use tg_types::{
+    AccountId, Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, JobSpec, List, Name,
+    Needs, NodeDescriptor, NodeId, ProgramFacts, SecretKey, Tier, Work,
+};
+
+fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+fn owner(number: u8) -> AccountId {
+    SecretKey::from_seed([number; 32]).public().into()
+}
+
+fn device(kind: DeviceKind, model: &str, memory_mib: u32) -> Device {
+    Device { kind, model: name(model), memory_mib, count: 1, features: Features::NONE }
+}
+
+fn descriptor(device: Device, price: u64) -> NodeDescriptor {
+    NodeDescriptor {
+        region: name("eu"),
+        devices: List::new(vec![device]).expect("one"),
+        price_per_hour: Amount::constant(price),
+        price_per_tera: Amount::constant(price),
+        slots: 2,
+        is_open: true,
+    }
+}
+
+fn spec() -> JobSpec {
+    JobSpec {
+        work: Work::Opaque { task: Hash32::new([1; 32]) },
+        package: Hash32::new([2; 32]),
+        package_bytes: 1,
+        needs: Needs::ANY,
+        tier: Tier::Trusted,
+        pay: Amount::constant(1_000),
+        run_max: DurationMs::HOUR,
+        expires_after: DurationMs::DAY,
+    }
+}
+
+fn offer(number: u8, descriptor: &NodeDescriptor) -> Offer<'_> {
+    Offer {
+        node: NodeId::new([number; 32]),
+        owner: owner(number),
+        descriptor,
+        running: 0,
+        is_present: true,
+        stake_free: Amount::constant(50_000),
+        reputation: Bps::WHOLE,
+    }
+}
+
+fn ask(spec: &JobSpec) -> Ask<'_> {
+    Ask { spec, facts: None, bond: Amount::constant(20_000), excluded: &[] }
+}
+
+#[test]
+fn the_smallest_device_that_fits_wins_then_the_cheapest() {
+    let large = descriptor(device(DeviceKind::Gpu, "h100", 80_000), 100);
+    let small = descriptor(device(DeviceKind::Gpu, "rtx4090", 24_000), 900);
+    let cheap = descriptor(device(DeviceKind::Gpu, "rtx4090", 24_000), 800);
+    let offers = || [offer(1, &large), offer(2, &small), offer(3, &cheap)];
+    let mut spec = spec();
+    spec.needs.memory_mib_min = 16_000;
+    assert_eq!(choose(&ask(&spec), offers()), Some(2));
+    spec.needs.memory_mib_min = 40_000;
+    assert_eq!(choose(&ask(&spec), offers()), Some(0));
+    spec.needs.memory_mib_min = 90_000;
+    assert_eq!(choose(&ask(&spec), offers()), None);
+}
+
+#[test]
+fn every_rule_removes_its_node_and_names_the_change() {
+    let good = descriptor(device(DeviceKind::Gpu, "rtx4090", 24_000), 500);
+    let spec = spec();
+    let check = |spec: &JobSpec, node: &Offer<'_>, rule: Rule, change: Option<Change>| {
+        assert_eq!(fit(&ask(spec), node), Err(rule));
+        let explained = explain(&ask(spec), &[*node]);
+        assert_eq!(explained, Explanation { fitting: 0, removed: vec![(rule, 1)], change });
+    };
+    let node = offer(1, &good);
+    let wait = |rule| Some(Change::Wait(rule));
+    check(&spec, &Offer { is_present: false, ..node }, Rule::Absent, wait(Rule::Absent));
+    check(&spec, &Offer { running: 2, ..node }, Rule::Busy, wait(Rule::Busy));
+    check(&spec, &Offer { stake_free: Amount::ZERO, ..node }, Rule::Stake, wait(Rule::Stake));
+    let closed = NodeDescriptor { is_open: false, ..good.clone() };
+    check(&spec, &offer(1, &closed), Rule::Closed, wait(Rule::Closed));
+    let with = |change: &dyn Fn(&mut JobSpec)| {
+        let mut spec = spec.clone();
+        change(&mut spec);
+        spec
+    };
+    let poor = with(&|spec| spec.pay = Amount::constant(499));
+    check(&poor, &node, Rule::Price, Some(Change::Pay(Amount::constant(500))));
+    let far = with(&|spec| spec.needs.region = Some(name("us")));
+    check(&far, &node, Rule::Region, Some(Change::AnyRegion));
+    let huge = with(&|spec| spec.needs.memory_mib_min = 48_000);
+    check(&huge, &node, Rule::Memory, Some(Change::Memory(24_000)));
+    let model = with(&|spec| spec.needs.model = Some(name("h100")));
+    check(&model, &node, Rule::Model, Some(Change::Model(name("rtx4090"))));
+    let kind = with(&|spec| spec.needs.kind = Some(DeviceKind::Cpu));
+    check(&kind, &node, Rule::Kind, Some(Change::Kind(DeviceKind::Gpu)));
+    let able = with(&|spec| spec.needs.features = Features::TENSOR_CORES);
+    check(&able, &node, Rule::Features, Some(Change::AnyFeatures));
+    let again = Ask { excluded: &[owner(1)], ..ask(&spec) };
+    assert_eq!(fit(&again, &node), Err(Rule::Excluded));
+    assert_eq!(explain(&again, &[node]).change, None);
+}
+
+#[test]
+fn work_is_priced_by_the_tera_and_time_by_the_hour_rounded_up() {
+    let offer = descriptor(device(DeviceKind::Cpu, "cpu", 1_000), 1_000_000);
+    let id = Hash32::new([0; 32]);
+    let facts =
+        |multiply_adds, elements| ProgramFacts { id, multiply_adds, operations: 1, elements };
+    let tensor = JobSpec { work: Work::Tensor { program: id, weights: id, inputs: id }, ..spec() };
+    let cost = |facts: &ProgramFacts| price(&tensor, Some(facts), &offer).map(Amount::units);
+    assert_eq!(cost(&facts(1_000_000_000_000, 0)), Some(1_000_000));
+    assert_eq!(cost(&facts(1, 0)), Some(1));
+    assert_eq!(cost(&facts(999_999, 1)), Some(1));
+    assert_eq!(cost(&facts(1_000_000, 1)), Some(2));
+    assert_eq!(cost(&facts(u64::MAX, u64::MAX)), Some(36_893_488_147_420));
+    let spec = JobSpec { run_max: DurationMs::new(1), ..spec() };
+    assert_eq!(price(&spec, None, &offer).map(Amount::units), Some(1));
+    let forever = JobSpec { run_max: DurationMs::MAX, ..spec };
+    let dear = NodeDescriptor { price_per_hour: Amount::CAP, ..offer };
+    assert_eq!(price(&forever, None, &dear), None);
+}
+
+/// Goal: what is chosen fits, and nothing is chosen only if nothing fits; the cheapest change,
+/// applied, makes a node fit. Method: random fleets and needs.
+#[test]
+fn prop_choice_fits_and_change_helps() {
+    arbtest::arbtest(|u| {
+        let models = ["a", "b"];
+        let mut nodes = Vec::new();
+        for _ in 0..u.int_in_range(0..=5)? {
+            let kind = *u.choose(&[DeviceKind::Cpu, DeviceKind::Gpu])?;
+            let device = device(kind, u.choose(&models)?, u.int_in_range(1..=4)?);
+            nodes.push((descriptor(device, u.int_in_range(1..=2_000)?), u.int_in_range(0..=2)?));
+        }
+        let offers: Vec<Offer<'_>> = (1..)
+            .zip(&nodes)
+            .map(|(number, (descriptor, running))| Offer {
+                running: *running,
+                ..offer(number, descriptor)
+            })
+            .collect();
+        let mut spec = spec();
+        spec.needs.memory_mib_min = u.int_in_range(0..=5)?;
+        spec.needs.kind = u.arbitrary::<bool>()?.then_some(DeviceKind::Gpu);
+        spec.needs.model = u.arbitrary::<bool>()?.then(|| name("a"));
+        let chosen = choose(&ask(&spec), offers.iter().copied());
+        let explained = explain(&ask(&spec), &offers);
+        let removed: usize = explained.removed.iter().map(|(_, count)| count).sum();
+        assert_eq!(explained.fitting + removed, offers.len());
+        assert_eq!(chosen.is_some(), explained.fitting > 0);
+        if let Some(place) = chosen {
+            assert!(fit(&ask(&spec), &offers[place]).is_ok());
+        }
+        let mut changed = spec.clone();
+        match explained.change {
+            None => assert!(explained.fitting > 0 || offers.is_empty()),
+            Some(Change::Wait(_)) => return Ok(()),
+            Some(Change::Pay(pay)) => changed.pay = pay,
+            Some(Change::AnyRegion) => changed.needs.region = None,
+            Some(Change::Memory(memory)) => changed.needs.memory_mib_min = memory,
+            Some(Change::AnyFeatures) => changed.needs.features = Features::NONE,
+            Some(Change::Model(model)) => changed.needs.model = Some(model),
+            Some(Change::Kind(kind)) => changed.needs.kind = Some(kind),
+            Some(Change::Several(spec)) => changed = *spec,
+        }
+        let free: Vec<Offer<'_>> =
+            offers.iter().map(|offer| Offer { running: 0, ..*offer }).collect();
+        let helps = choose(&ask(&changed), free).is_some();
+        assert!(helps || offers.is_empty(), "{changed:?}");
+        Ok(())
+    });
+}

@@ -1,0 +1,337 @@
+//! Readable JSON of nodes, jobs, and what happens to them.
+
+use super::Listing;
+use crate::text::{Number, Text, Tgrid, Units};
+use serde::{Deserialize, Serialize};
+use tg_ledger::{Check, CheckState, Draw, JobEntry, NodeEntry, Run, RunState};
+use tg_types::{
+    AccountId, DeviceKind, Event, Hash32, JobStatus, Name, NodeId, Reason, Tick, Tier, Work,
+};
+
+/// Equal devices of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceView {
+    /// "cpu", "gpu" or "accelerator".
+    pub kind: String,
+    /// The maker's name for them.
+    pub model: Text<Name>,
+    /// Memory of each.
+    pub memory_mib: u32,
+    /// How many there are.
+    pub count: u16,
+    /// What each can do.
+    pub features: Vec<String>,
+}
+
+/// The word for a kind of device.
+const fn kind_word(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Cpu => "cpu",
+        DeviceKind::Gpu => "gpu",
+        DeviceKind::Accelerator => "accelerator",
+    }
+}
+
+/// A registered node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeView {
+    /// Whose it is.
+    pub owner: Text<AccountId>,
+    /// Where it stands.
+    pub region: Text<Name>,
+    /// What it has.
+    pub devices: Vec<DeviceView>,
+    /// What an hour of it costs at least.
+    pub price_per_hour: Tgrid,
+    /// The same in base units.
+    pub price_per_hour_units: Units,
+    /// What 10^12 multiply-adds cost at least.
+    pub price_per_tera: Tgrid,
+    /// The same in base units.
+    pub price_per_tera_units: Units,
+    /// How many runs it takes at once.
+    pub slots: u16,
+    /// How many it has.
+    pub running: u64,
+    /// Checks it has not finished.
+    pub checking: u32,
+    /// Whether it takes runs now.
+    pub open: bool,
+    /// Whether validators see it.
+    pub present: bool,
+    /// The lower bound of its reputation when it last changed, in basis points.
+    pub reputation_bps: u16,
+    /// Since when it is registered.
+    pub since: Number<Tick>,
+}
+
+impl From<&NodeEntry> for NodeView {
+    fn from(entry: &NodeEntry) -> Self {
+        let offer = &entry.descriptor;
+        let devices = offer.devices.as_slice().iter().map(|device| DeviceView {
+            kind: kind_word(device.kind).to_owned(),
+            model: Text(device.model.clone()),
+            memory_mib: device.memory_mib,
+            count: device.count,
+            features: device.features.words().map(str::to_owned).collect(),
+        });
+        Self {
+            owner: Text(entry.owner),
+            region: Text(offer.region.clone()),
+            devices: devices.collect(),
+            price_per_hour: Tgrid(offer.price_per_hour),
+            price_per_hour_units: Units(offer.price_per_hour),
+            price_per_tera: Tgrid(offer.price_per_tera),
+            price_per_tera_units: Units(offer.price_per_tera),
+            slots: offer.slots,
+            running: super::length(entry.runs.as_slice()),
+            checking: entry.checks,
+            open: offer.is_open,
+            present: entry.absent.is_none(),
+            reputation_bps: entry.reputation.lower_bound(entry.reputation.at).points(),
+            since: Number(entry.since),
+        }
+    }
+}
+
+/// A run of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunView {
+    /// The node.
+    pub node: Text<NodeId>,
+    /// Whose it is.
+    pub owner: Text<AccountId>,
+    /// What stands for it.
+    pub bond: Tgrid,
+    /// "placed", "committed", "revealed" or "ended".
+    pub state: String,
+    /// Why it ended, as a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Text<Reason>>,
+    /// The output that was shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Text<Hash32>>,
+    /// The root of the trace that was shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Text<Hash32>>,
+    /// The sealed package with the output, by content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<Text<Hash32>>,
+}
+
+impl From<&Run> for RunView {
+    fn from(run: &Run) -> Self {
+        let (state, ended) = match run.state {
+            RunState::Placed => ("placed", None),
+            RunState::Committed { .. } => ("committed", None),
+            RunState::Revealed { .. } => ("revealed", None),
+            RunState::Ended { why } => ("ended", Some(Text(why))),
+        };
+        let result = run.result();
+        Self {
+            node: Text(run.node),
+            owner: Text(run.owner),
+            bond: Tgrid(run.bond),
+            state: state.to_owned(),
+            ended,
+            output: result.map(|result| Text(result.output)),
+            trace: result.map(|result| Text(result.trace)),
+            package: result.map(|result| Text(result.package)),
+        }
+    }
+}
+
+/// A check of a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckView {
+    /// The node.
+    pub node: Text<NodeId>,
+    /// Whose it is.
+    pub owner: Text<AccountId>,
+    /// In which round it was drawn.
+    pub round: u8,
+    /// "drawn", "committed", "passed" or "missed".
+    pub state: String,
+}
+
+impl From<&Check> for CheckView {
+    fn from(check: &Check) -> Self {
+        let state = match check.state {
+            CheckState::Drawn => "drawn",
+            CheckState::Committed { .. } => "committed",
+            CheckState::Passed { .. } => "passed",
+            CheckState::Missed => "missed",
+        };
+        let (node, owner) = (Text(check.node), Text(check.owner));
+        Self { node, owner, round: check.round, state: state.to_owned() }
+    }
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobView {
+    /// Who asked and pays.
+    pub owner: Text<AccountId>,
+    /// "tensor" or "opaque".
+    pub work: String,
+    /// The program or the task, by content.
+    pub program: Text<Hash32>,
+    /// The sealed package, by content.
+    pub package: Text<Hash32>,
+    /// "trusted", "audit", "sync" or "redundant:n".
+    pub tier: String,
+    /// What a run is paid.
+    pub pay: Tgrid,
+    /// The same in base units.
+    pub pay_units: Units,
+    /// How long a run may take.
+    pub run_max_ms: u64,
+    /// What is locked for it now.
+    pub escrow: Tgrid,
+    /// The same in base units.
+    pub escrow_units: Units,
+    /// When it was submitted.
+    pub submitted: Number<Tick>,
+    /// When it expires.
+    pub expires: Number<Tick>,
+    /// How far it has come.
+    pub status: String,
+    /// Its runs.
+    pub runs: Vec<RunView>,
+    /// "pending", "spared" or "drawn".
+    pub draw: String,
+    /// The checks of its result.
+    pub checks: Vec<CheckView>,
+}
+
+impl From<&JobEntry> for JobView {
+    fn from(entry: &JobEntry) -> Self {
+        let (work, program) = match entry.spec.work {
+            Work::Tensor { program, .. } => ("tensor", program),
+            Work::Opaque { task } => ("opaque", task),
+        };
+        let draw = match entry.draw {
+            Draw::Pending => "pending",
+            Draw::Spared => "spared",
+            Draw::Drawn { .. } => "drawn",
+        };
+        Self {
+            owner: Text(entry.owner),
+            work: work.to_owned(),
+            program: Text(program),
+            package: Text(entry.spec.package),
+            tier: tier_word(entry.spec.tier),
+            pay: Tgrid(entry.spec.pay),
+            pay_units: Units(entry.spec.pay),
+            run_max_ms: entry.spec.run_max.get(),
+            escrow: Tgrid(entry.escrow),
+            escrow_units: Units(entry.escrow),
+            submitted: Number(entry.submitted),
+            expires: Number(entry.expires),
+            status: status_word(entry.status).to_owned(),
+            runs: entry.runs.as_slice().iter().map(RunView::from).collect(),
+            draw: draw.to_owned(),
+            checks: entry.checks.as_slice().iter().map(CheckView::from).collect(),
+        }
+    }
+}
+
+/// The word for a tier, as people write it.
+fn tier_word(tier: Tier) -> String {
+    match tier {
+        Tier::Trusted => "none".to_owned(),
+        Tier::Audit => "audit".to_owned(),
+        Tier::Sync => "sync".to_owned(),
+        Tier::Redundant { replicas } => format!("redundant:{replicas}"),
+    }
+}
+
+/// The word for how far a job has come.
+const fn status_word(status: JobStatus) -> &'static str {
+    match status {
+        JobStatus::Queued => "queued",
+        JobStatus::Cancelled => "cancelled",
+        JobStatus::Expired => "expired",
+        JobStatus::Running => "running",
+        JobStatus::Checking => "checking",
+        JobStatus::Disputed => "disputed",
+        JobStatus::Settled => "settled",
+        JobStatus::Failed => "failed",
+    }
+}
+
+/// What an event about work says, besides its sentence. Other events say nothing here.
+pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
+    match event {
+        Event::JobPlaced { job, node, run, deadline } => list
+            .text("job", job)
+            .text("node", node)
+            .number("run", *run)
+            .number("deadline", deadline.get()),
+        Event::RunEnded { job, node, why } => {
+            list.text("job", job).text("node", node).text("why", why)
+        }
+        Event::ResultRevealed { job, node, result } => {
+            let list = list.text("job", job).text("node", node).text("output", &result.output);
+            list.text("trace", &result.trace).text("package", &result.package)
+        }
+        Event::CheckDrawn { job, node, round } => {
+            list.text("job", job).text("node", node).number("round", *round)
+        }
+        Event::ResultCommitted { job, node }
+        | Event::CheckCommitted { job, node }
+        | Event::CheckPassed { job, node }
+        | Event::CheckMissed { job, node } => list.text("job", job).text("node", node),
+        Event::ResultNotDrawn { job } | Event::RunsDisagreed { job } => list.text("job", job),
+        Event::DisputeOpened { job, challenger, bond } => {
+            list.text("job", job).text("challenger", challenger).amount("bond", *bond)
+        }
+        Event::DisputeAnswered { job, round } => list.text("job", job).number("round", *round),
+        Event::ClaimPicked { job, round, child } => {
+            list.text("job", job).number("round", *round).number("child", *child)
+        }
+        Event::DisputeEnded { job, challenger, why } => {
+            list.text("job", job).text("challenger", challenger).text("why", why)
+        }
+        Event::JobSettled { job, owner, output, charged, refund } => {
+            let list = list.text("job", job).text("owner", owner).text("output", output);
+            list.amount("charged", *charged).amount("refund", *refund)
+        }
+        Event::ProviderPaid { job, node, owner, amount }
+        | Event::CheckerPaid { job, node, owner, amount }
+        | Event::NodeFined { job, node, owner, amount } => {
+            list.text("job", job).text("node", node).text("owner", owner).amount("amount", *amount)
+        }
+        Event::NodeSlashed { job, node, owner, amount, bounty } => list
+            .text("job", job)
+            .text("node", node)
+            .text("owner", owner)
+            .amount("amount", *amount)
+            .amount("bounty", *bounty),
+        Event::AccountCredited { .. }
+        | Event::Transferred { .. }
+        | Event::Staked { .. }
+        | Event::UnbondingStarted { .. }
+        | Event::Unbonded { .. }
+        | Event::NodeRegistered { .. }
+        | Event::NodeChanged { .. }
+        | Event::NodeLeft { .. }
+        | Event::NodeDropped { .. }
+        | Event::NodeAbsent { .. }
+        | Event::AbsenceReported { .. }
+        | Event::JobQueued { .. }
+        | Event::JobCancelled { .. }
+        | Event::JobExpired { .. }
+        | Event::JobFailed { .. }
+        | Event::Slashed { .. }
+        | Event::PenaltyTaken { .. }
+        | Event::FeesShared { .. }
+        | Event::BeaconRecorded { .. }
+        | Event::ProgramRecorded { .. } => list,
+    }
+}

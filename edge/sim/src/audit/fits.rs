@@ -1,0 +1,158 @@
+//! Which events an action may lead to: nobody acts for another, and nothing happens that was not
+//! asked for.
+
+use tg_ledger::charges;
+use tg_types::{
+    amount::Amount,
+    genesis::Genesis,
+    ids::{AccountId, JobId, NodeId, TxId},
+    job::JobSpec,
+    reason::Reason,
+    receipt::{Event, Receipt, Status},
+    tick::Tick,
+    tx::Action,
+};
+
+/// Whether a receipt is one that this action of this sender may have.
+pub(super) fn fits(
+    (sender, id): (AccountId, TxId),
+    action: &Action,
+    receipt: &Receipt,
+    tick: Tick,
+    genesis: &Genesis,
+) -> bool {
+    let events = receipt.events.as_slice();
+    if let Status::Failed(reason) = receipt.status {
+        return match (reason, events) {
+            (Reason::EvidenceForged, [Event::PenaltyTaken { account, .. }]) => *account == sender,
+            (_, events) => events.is_empty(),
+        };
+    }
+    match (action, events) {
+        (Action::Transfer { to, amount, .. }, [event]) => {
+            *event == Event::Transferred { from: sender, to: *to, amount: *amount }
+        }
+        (Action::Stake { amount }, [event]) => {
+            *event == Event::Staked { account: sender, amount: *amount }
+        }
+        (Action::Unstake { amount }, [event]) => {
+            tick.plus(genesis.params().unbonding).is_ok_and(|due| {
+                *event == Event::UnbondingStarted { account: sender, amount: *amount, due }
+            })
+        }
+        (Action::RegisterNode { node, .. }, [event]) => {
+            *event == Event::NodeRegistered { node: *node, owner: sender }
+        }
+        (Action::ChangeNode { node, .. }, [event]) => {
+            *event == Event::NodeChanged { node: *node, owner: sender }
+        }
+        // Whether the sender may speak for the node is known to the books of nodes.
+        (Action::LeaveNode { node }, [Event::NodeLeft { node: left, .. }]) => left == node,
+        (Action::SubmitJobs { specs, escrow_max }, events) => {
+            fits_jobs(sender, id, (specs.as_slice(), *escrow_max), events, genesis)
+        }
+        (Action::CancelJob { job }, [Event::JobCancelled { job: closed, owner, .. }]) => {
+            closed == job && *owner == sender
+        }
+        (Action::SubmitEvidence { .. }, [Event::Slashed { reporter, .. }]) => *reporter == sender,
+        (
+            Action::ReportAbsent { epoch, nodes },
+            [Event::AbsenceReported { reporter, epoch: at, .. }, rest @ ..],
+        ) => {
+            let is_lost = |event: &Event| {
+                matches!(event, Event::NodeAbsent { node, .. }
+                    | Event::RunEnded { node, why: Reason::RunLost, .. }
+                    if nodes.as_slice().contains(node))
+            };
+            *reporter == sender && at == epoch && rest.iter().all(is_lost)
+        }
+        (Action::PutProgram { pieces, .. }, []) => *pieces > 1,
+        (Action::PutProgram { program, .. }, [Event::ProgramRecorded { program: id, .. }]) => {
+            id == program
+        }
+        (action, events) => fits_work(sender, action, events),
+    }
+}
+
+/// Whether these events can follow from what a node or a challenger did.
+fn fits_work(sender: AccountId, action: &Action, events: &[Event]) -> bool {
+    match (action, events) {
+        (Action::CommitResults { seals } | Action::CommitChecks { seals }, [_, ..]) => {
+            let is_run = matches!(action, Action::CommitResults { .. });
+            let is_mine = |event: &Event| match (event, is_run) {
+                (Event::ResultCommitted { job, node }, true)
+                | (Event::CheckCommitted { job, node }, false) => {
+                    is_node(sender, node) && seals.as_slice().iter().any(|it| it.job == *job)
+                }
+                (_, _) => false,
+            };
+            events.iter().all(is_mine)
+        }
+        (Action::RevealResults { results }, [Event::ResultRevealed { .. }, ..]) => {
+            let jobs: Vec<JobId> = results.as_slice().iter().map(|result| result.job).collect();
+            events.iter().all(|event| follows_result(sender, &jobs, event))
+        }
+        (Action::RevealChecks { answers }, [Event::CheckPassed { .. }, ..]) => {
+            let jobs: Vec<JobId> = answers.as_slice().iter().map(|answer| answer.job).collect();
+            events.iter().all(|event| follows_result(sender, &jobs, event))
+        }
+        (Action::GiveUp { job, .. }, [Event::RunEnded { job: of, node, why }, rest @ ..]) => {
+            let is_failure =
+                |event: &Event| matches!(event, Event::JobFailed { job, .. } if job == of);
+            let is_mine = of == job && is_node(sender, node) && *why == Reason::RunGivenUp;
+            is_mine && rest.len() <= 1 && rest.iter().all(is_failure)
+        }
+        (Action::Object { job }, [Event::DisputeOpened { job: of, challenger, .. }]) => {
+            of == job && *challenger == sender
+        }
+        (Action::AnswerDispute { job, .. }, [Event::DisputeAnswered { job: of, .. }]) => of == job,
+        (Action::PickClaim { job, child }, [Event::ClaimPicked { job: of, child: at, .. }]) => {
+            of == job && at == child
+        }
+        (Action::JudgeDispute { job, .. }, [Event::DisputeEnded { job: of, why, .. }, ..]) => {
+            of == job && matches!(why, Reason::ResultRefuted | Reason::ObjectionRefuted)
+        }
+        _ => false,
+    }
+}
+
+fn is_node(sender: AccountId, node: &NodeId) -> bool {
+    sender.as_bytes() == node.as_bytes()
+}
+
+/// All jobs of a transaction are queued, each for what it costs at most.
+fn fits_jobs(
+    sender: AccountId,
+    id: TxId,
+    (specs, escrow_max): (&[JobSpec], Amount),
+    events: &[Event],
+    genesis: &Genesis,
+) -> bool {
+    let queued = |(place, spec): (u8, &JobSpec)| {
+        let escrow = charges(genesis.params(), spec)?.escrow;
+        Some(Event::JobQueued { job: JobId::of(id, place), owner: sender, escrow })
+    };
+    let expected: Option<Vec<Event>> = (0..).zip(specs).map(queued).collect();
+    let locked = |event: &Event| {
+        let Event::JobQueued { escrow, .. } = event else { return 0 };
+        u128::from(escrow.units())
+    };
+    let sum: u128 = events.iter().map(locked).sum();
+    expected.as_deref() == Some(events) && sum <= escrow_max.units().into()
+}
+
+/// Whether an event can follow from a node's results of these jobs.
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing else follows from a result")]
+fn follows_result(sender: AccountId, jobs: &[JobId], event: &Event) -> bool {
+    match event {
+        Event::ResultRevealed { job, node, .. } => is_node(sender, node) && jobs.contains(job),
+        Event::CheckPassed { job, node } => is_node(sender, node) && jobs.contains(job),
+        Event::ProviderPaid { job, .. }
+        | Event::CheckerPaid { job, .. }
+        | Event::CheckDrawn { job, .. }
+        | Event::RunsDisagreed { job }
+        | Event::JobSettled { job, .. }
+        | Event::JobFailed { job, .. } => jobs.contains(job),
+        _ => false,
+    }
+}

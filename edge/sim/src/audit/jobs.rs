@@ -1,0 +1,533 @@
+//! The books of jobs and nodes: who was given what, what became of it, and what that must cost.
+//!
+//! They follow events only. A run that is fined without having been missed, a payment for a result
+//! that was never shown, or a node that comes back without its owner shows here.
+
+use crate::violation::{Invariant, Violations};
+use std::collections::BTreeMap;
+use tg_ledger::{Charges, charges, run_bond};
+use tg_types::{
+    amount::Amount,
+    ids::{AccountId, Hash32, JobId, NodeId, TxId},
+    job::{JobSpec, Tier},
+    params::Params,
+    reason::Reason,
+    receipt::Event,
+    tx::{Action, OpenedResult},
+};
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Placed,
+    Committed,
+    Revealed(Hash32),
+}
+
+/// How far a check has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CheckPhase {
+    Drawn,
+    Committed,
+    Passed,
+}
+
+#[derive(Debug)]
+struct NodeBook {
+    owner: AccountId,
+    is_absent: bool,
+}
+
+/// Who said a result was wrong, and whose turn it is.
+#[derive(Clone, Copy, Debug)]
+struct DisputeBook {
+    challenger: AccountId,
+    bond: i128,
+    is_providers_turn: bool,
+}
+
+#[derive(Debug)]
+struct JobBook {
+    spec: JobSpec,
+    owner: Option<AccountId>,
+    /// What is locked now.
+    locked: i128,
+    /// What runs and checks have been paid, with what their transactions cost.
+    paid: i128,
+    /// Outputs for which runs have been paid.
+    outputs: Vec<Hash32>,
+    runs: BTreeMap<NodeId, Phase>,
+    /// What nodes have committed to.
+    seals: BTreeMap<NodeId, Hash32>,
+    /// How the last run of a node ended, if nobody has paid for that yet.
+    ended: BTreeMap<NodeId, Reason>,
+    checks: BTreeMap<NodeId, CheckPhase>,
+    dispute: Option<DisputeBook>,
+    /// Who won the last dispute as a challenger, and over what kind of loss.
+    won: Option<(AccountId, Reason)>,
+}
+
+impl JobBook {
+    fn new(spec: &JobSpec) -> Self {
+        Self {
+            spec: spec.clone(),
+            owner: None,
+            locked: 0,
+            paid: 0,
+            outputs: Vec::new(),
+            runs: BTreeMap::new(),
+            seals: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            checks: BTreeMap::new(),
+            dispute: None,
+            won: None,
+        }
+    }
+
+    /// Nothing is under way any more.
+    fn end(&mut self) {
+        (self.locked, self.paid) = (0, 0);
+        self.runs.clear();
+        self.checks.clear();
+    }
+}
+
+/// Money that a dispute moves when it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Verdict {
+    /// Who gets something, and how much.
+    pub(super) paid: (AccountId, i128),
+    pub(super) burned: i128,
+}
+
+/// What a slash must take, and who gets which part of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    pub(super) amount: i128,
+    pub(super) bounty: i128,
+    pub(super) to: Option<AccountId>,
+}
+
+fn units(amount: Amount) -> i128 {
+    i128::from(amount.units())
+}
+
+/// The books of jobs and nodes.
+pub(super) struct JobBooks {
+    params: Params,
+    jobs: BTreeMap<JobId, JobBook>,
+    nodes: BTreeMap<NodeId, NodeBook>,
+}
+
+impl JobBooks {
+    pub(super) fn new(params: &Params) -> Self {
+        Self { params: params.clone(), jobs: BTreeMap::new(), nodes: BTreeMap::new() }
+    }
+
+    /// Jobs that a transaction asks for; events will say whether they were taken.
+    pub(super) fn submit(&mut self, tx: TxId, specs: &[JobSpec]) {
+        let jobs = (0..).zip(specs).map(|(place, spec)| (JobId::of(tx, place), JobBook::new(spec)));
+        self.jobs.extend(jobs);
+    }
+
+    /// What is locked for a job, if it was ever queued.
+    pub(super) fn locked(&self, job: &JobId) -> Option<i128> {
+        self.jobs.get(job).map(|book| book.locked)
+    }
+
+    /// What stands on the objection to a job's result.
+    pub(super) fn disputed(&self, job: &JobId) -> Option<i128> {
+        self.jobs.get(job)?.dispute.map(|dispute| dispute.bond)
+    }
+
+    /// A job is queued.
+    pub(super) fn lock(
+        &mut self,
+        job: &JobId,
+        owner: &AccountId,
+        escrow: i128,
+        found: &mut Violations,
+    ) {
+        let Some(book) = book(&mut self.jobs, job, found) else { return };
+        found.check(book.owner.is_none(), Invariant::Once, || format!("{job:?} is queued twice"));
+        (book.owner, book.locked) = (Some(*owner), escrow);
+    }
+
+    /// A job has ended without a result.
+    pub(super) fn close(
+        &mut self,
+        job: &JobId,
+        owner: &AccountId,
+        refund: i128,
+        found: &mut Violations,
+    ) {
+        let Some(book) = book(&mut self.jobs, job, found) else { return };
+        let (locked, owed) = (book.locked, book.owner);
+        found.check(locked == refund && book.paid == 0, Invariant::Money, || {
+            format!("{job:?} had {locked} locked and {refund} came back")
+        });
+        found.check(owed == Some(*owner), Invariant::Money, || {
+            format!("the escrow of {job:?} went to {owner:?} instead of {owed:?}")
+        });
+        book.end();
+    }
+
+    /// A run or a check is paid; gives what its node gets for its transactions.
+    pub(super) fn pay_work(
+        &mut self,
+        job: &JobId,
+        (node, owner): (&NodeId, &AccountId),
+        amount: i128,
+        is_check: bool,
+        found: &mut Violations,
+    ) -> i128 {
+        let owner_known = self.nodes.get(node).map(|node| node.owner);
+        found.check(owner_known == Some(*owner), Invariant::Money, || {
+            format!("{owner:?} was paid for {node:?}, which {owner_known:?} owns")
+        });
+        let Some(book) = book(&mut self.jobs, job, found) else { return 0 };
+        let Some(Charges { pay, check_pay, fees, .. }) = charges(&self.params, &book.spec) else {
+            return 0;
+        };
+        let expected = units(if is_check { check_pay } else { pay });
+        found.check(expected == amount, Invariant::Money, || {
+            format!("{node:?} is paid {amount} for {job:?}, expected {expected}")
+        });
+        let done = if is_check {
+            book.checks.remove(node) == Some(CheckPhase::Passed)
+        } else if let Some(Phase::Revealed(output)) = book.runs.remove(node) {
+            book.outputs.push(output);
+            true
+        } else {
+            false
+        };
+        found.check(done, Invariant::Work, || format!("{node:?} is paid and did not do {job:?}"));
+        book.paid += amount + units(fees);
+        units(fees)
+    }
+
+    /// A job is accepted.
+    pub(super) fn settle(
+        &mut self,
+        job: &JobId,
+        owner: &AccountId,
+        output: &Hash32,
+        (charged, refund): (i128, i128),
+        found: &mut Violations,
+    ) {
+        let Some(book) = book(&mut self.jobs, job, found) else { return };
+        let (locked, paid) = (book.locked, book.paid);
+        let is_exact = charged == paid && locked == paid + refund && book.owner == Some(*owner);
+        found.check(is_exact, Invariant::Money, || {
+            format!("{job:?}: {locked} locked, {paid} paid, {charged} charged, {refund} came back")
+        });
+        let needed = match book.spec.tier {
+            Tier::Trusted | Tier::Audit | Tier::Sync => 1,
+            Tier::Redundant { replicas } => usize::from(replicas),
+        };
+        let outputs = &book.outputs;
+        let is_agreed = outputs.len() >= needed && outputs.iter().all(|it| it == output);
+        found.check(is_agreed, Invariant::Work, || {
+            format!("{job:?} needs {needed} times the output {output:?}, paid were {outputs:?}")
+        });
+        book.end();
+    }
+
+    /// Somebody objects.
+    pub(super) fn dispute(
+        &mut self,
+        job: &JobId,
+        challenger: AccountId,
+        bond: i128,
+        found: &mut Violations,
+    ) {
+        let expected = units(self.params.jobs.challenge_bond);
+        let Some(book) = book(&mut self.jobs, job, found) else { return };
+        let is_shown = book.runs.values().any(|phase| matches!(phase, Phase::Revealed(_)));
+        let is_new = book.dispute.is_none() && is_shown && bond == expected;
+        found.check(is_new, Invariant::Work, || {
+            format!("{challenger:?} objects to {job:?} with {bond}: {book:?}")
+        });
+        book.dispute = Some(DisputeBook { challenger, bond, is_providers_turn: true });
+    }
+
+    /// A dispute is over; says who gets its bond.
+    pub(super) fn decide(
+        &mut self,
+        job: &JobId,
+        why: Reason,
+        found: &mut Violations,
+    ) -> Option<Verdict> {
+        let book = book(&mut self.jobs, job, found)?;
+        let Some(DisputeBook { challenger, bond, .. }) = book.dispute.take() else {
+            found.add(Invariant::Work, format!("a dispute about {job:?} ended, there was none"));
+            return None;
+        };
+        let is_won = matches!(why, Reason::ResultRefuted | Reason::ResultUndefended);
+        if is_won {
+            book.won = Some((challenger, why));
+            return Some(Verdict { paid: (challenger, bond), burned: 0 });
+        }
+        let node = book.runs.keys().next();
+        let owner = node.and_then(|node| self.nodes.get(node)).map(|node| node.owner)?;
+        let half = bond / 2; // rounded down, and bonds are not negative
+        Some(Verdict { paid: (owner, half), burned: bond - half })
+    }
+
+    /// What a node must lose: half a bond for a result that it did not show or defend, all of it
+    /// for one that was refuted, and for vouching for that.
+    pub(super) fn slash(
+        &mut self,
+        job: &JobId,
+        node: &NodeId,
+        held: i128,
+        found: &mut Violations,
+    ) -> Due {
+        let nothing = Due { amount: 0, bounty: 0, to: None };
+        let Some(book) = book(&mut self.jobs, job, found) else { return nothing };
+        let jobs = &self.params.jobs;
+        let run = units(run_bond(jobs.run_bond, &book.spec));
+        let check_pay =
+            charges(&self.params, &book.spec).map_or(0, |prices| units(prices.check_pay));
+        let (won, ended) = (book.won, book.ended.remove(node));
+        let amount = match (ended, book.checks.remove(node), won) {
+            (Some(Reason::ResultRefuted), _, Some((_, Reason::ResultRefuted))) => run,
+            (Some(Reason::ResultUndefended), ..) => run / 2,
+            (None, Some(CheckPhase::Passed), Some((_, Reason::ResultRefuted))) => {
+                check_pay * i128::from(jobs.check_bond)
+            }
+            (ended, check, _) => {
+                let detail = format!("{node:?} is slashed for {job:?}: {ended:?} {check:?}");
+                found.add(Invariant::Slashing, detail);
+                return nothing;
+            }
+        };
+        let amount = amount.min(held);
+        let share = i128::from(jobs.challenge_bounty.points());
+        let to = won.map(|(challenger, _)| challenger);
+        let bounty = if to.is_some() { amount * share / 10_000 } else { 0 };
+        Due { amount, bounty, to }
+    }
+
+    /// What a node must lose for a run or a check that it did not do.
+    pub(super) fn fine(
+        &mut self,
+        job: &JobId,
+        node: &NodeId,
+        held: i128,
+        found: &mut Violations,
+    ) -> i128 {
+        let fine = units(self.params.jobs.fine);
+        let Some(book) = book(&mut self.jobs, job, found) else { return 0 };
+        let why = book.ended.remove(node);
+        let is_checking =
+            matches!(book.checks.get(node), Some(CheckPhase::Drawn | CheckPhase::Committed));
+        let is_late = why == Some(Reason::RunMissed) || why.is_none() && is_checking;
+        found.check(is_late, Invariant::Slashing, || {
+            format!("{node:?} is fined for {job:?}, its run ended with {why:?}")
+        });
+        held.min(fine)
+    }
+
+    /// What a node shows is what it committed to.
+    pub(super) fn check_seals(
+        &mut self,
+        action: &Action,
+        events: &[Event],
+        found: &mut Violations,
+    ) {
+        for event in events {
+            if let (Event::ResultCommitted { job, node }, Action::CommitResults { seals }) =
+                (event, action)
+            {
+                let sealed = seals.as_slice().iter().find(|sealed| sealed.job == *job);
+                if let Some((book, sealed)) = self.jobs.get_mut(job).zip(sealed) {
+                    book.seals.insert(*node, sealed.seal);
+                }
+            }
+            if let (
+                Event::ResultRevealed { job, node, result },
+                Action::RevealResults { results },
+            ) = (event, action)
+            {
+                let seal = self.jobs.get(job).and_then(|book| book.seals.get(node)).copied();
+                let opens = |shown: &OpenedResult| {
+                    shown.job == *job && Some(result.seal(node, &shown.salt)) == seal
+                };
+                found.check(results.as_slice().iter().any(opens), Invariant::Authority, || {
+                    format!("{node:?} shows a result of {job:?} that it did not commit to")
+                });
+            }
+        }
+    }
+
+    /// Follows runs, checks, disputes and nodes.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is about jobs")]
+    pub(super) fn note(&mut self, event: &Event, by: Option<AccountId>, found: &mut Violations) {
+        match event {
+            Event::NodeRegistered { node, owner } => {
+                let new = NodeBook { owner: *owner, is_absent: false };
+                let old = self.nodes.insert(*node, new);
+                found.check(old.is_none(), Invariant::Once, || {
+                    format!("{node:?} is registered twice")
+                });
+            }
+            Event::NodeChanged { node, .. } => {
+                self.check_speaker(node, by, found);
+                if let Some(book) = self.nodes.get_mut(node) {
+                    book.is_absent = false;
+                }
+            }
+            Event::NodeLeft { node, .. } => {
+                self.check_speaker(node, by, found);
+                self.remove(node, found);
+            }
+            Event::NodeAbsent { node, .. } => {
+                if let Some(book) = self.nodes.get_mut(node) {
+                    book.is_absent = true;
+                }
+            }
+            Event::NodeDropped { node, .. } => {
+                let is_absent = self.nodes.get(node).is_some_and(|node| node.is_absent);
+                found.check(is_absent && by.is_none(), Invariant::Authority, || {
+                    format!("{node:?} was dropped and was not absent")
+                });
+                self.remove(node, found);
+            }
+            Event::DisputeAnswered { job, .. } => self.turn(job, true, found),
+            Event::ClaimPicked { job, .. } => self.turn(job, false, found),
+            Event::CheckDrawn { .. }
+            | Event::CheckCommitted { .. }
+            | Event::CheckPassed { .. }
+            | Event::CheckMissed { .. } => self.note_check(event, found),
+            _ => self.note_run(event, found),
+        }
+    }
+
+    /// The parties of a dispute go on in turns.
+    fn turn(&mut self, job: &JobId, is_provider: bool, found: &mut Violations) {
+        let Some(book) = book(&mut self.jobs, job, found) else { return };
+        let turn = book.dispute.map(|dispute| dispute.is_providers_turn);
+        found.check(turn == Some(is_provider), Invariant::Authority, || {
+            format!("it is not the turn of a party to the dispute about {job:?}")
+        });
+        if let Some(dispute) = &mut book.dispute {
+            dispute.is_providers_turn = !is_provider;
+        }
+    }
+
+    /// Only a node or its owner speaks for the node.
+    fn check_speaker(&self, node: &NodeId, by: Option<AccountId>, found: &mut Violations) {
+        let owner = self.nodes.get(node).map(|node| node.owner);
+        let is_allowed =
+            by.is_some() && (by == owner || by.is_some_and(|by| by.as_bytes() == node.as_bytes()));
+        found.check(is_allowed, Invariant::Authority, || {
+            format!("{by:?} spoke for {node:?} of {owner:?}")
+        });
+    }
+
+    fn remove(&mut self, node: &NodeId, found: &mut Violations) {
+        let is_busy = self.jobs.values().any(|book| book.runs.contains_key(node));
+        found.check(!is_busy, Invariant::Work, || format!("{node:?} is gone and has runs"));
+        self.nodes.remove(node);
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest says nothing of a check")]
+    fn note_check(&mut self, event: &Event, found: &mut Violations) {
+        let (job, node, after) = match event {
+            Event::CheckDrawn { job, node, .. } => (job, node, Some(CheckPhase::Drawn)),
+            Event::CheckCommitted { job, node } => (job, node, Some(CheckPhase::Committed)),
+            Event::CheckPassed { job, node } => (job, node, Some(CheckPhase::Passed)),
+            Event::CheckMissed { job, node } => (job, node, None),
+            _ => return,
+        };
+        let Some(book) = book(&mut self.jobs, job, found) else { return };
+        let before = match after {
+            Some(after) => book.checks.insert(*node, after),
+            None => book.checks.remove(node),
+        };
+        let fits = match (before, after) {
+            (None, Some(CheckPhase::Drawn)) => {
+                let owner_of = |node: &NodeId| self.nodes.get(node).map(|node| node.owner);
+                let owner = owner_of(node);
+                owner.is_some() && book.runs.keys().all(|runner| owner_of(runner) != owner)
+            }
+            (Some(CheckPhase::Drawn), Some(CheckPhase::Committed) | None)
+            | (Some(CheckPhase::Committed), Some(CheckPhase::Passed) | None) => true,
+            (_, _) => false,
+        };
+        found.check(fits, Invariant::Work, || format!("{event:?} after {before:?}"));
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest says nothing of a run")]
+    fn note_run(&mut self, event: &Event, found: &mut Violations) {
+        let (job, node) = match event {
+            Event::JobPlaced { job, node, .. }
+            | Event::ResultCommitted { job, node }
+            | Event::ResultRevealed { job, node, .. }
+            | Event::RunEnded { job, node, .. } => (*job, *node),
+            _ => return,
+        };
+        let owner = self.nodes.get(&node).map(|node| (node.owner, node.is_absent));
+        let Some(book) = book(&mut self.jobs, &job, found) else { return };
+        let before = book.runs.get(&node).copied();
+        let fits = match event {
+            Event::JobPlaced { .. } => {
+                book.runs.insert(node, Phase::Placed);
+                book.checks.clear();
+                book.won = None;
+                let is_there = owner.is_some_and(|(_, is_absent)| !is_absent);
+                before.is_none() && is_there && book.locked > 0
+            }
+            Event::ResultCommitted { .. } => {
+                book.runs.insert(node, Phase::Committed);
+                before == Some(Phase::Placed)
+            }
+            Event::ResultRevealed { result, .. } => {
+                book.runs.insert(node, Phase::Revealed(result.output));
+                before == Some(Phase::Committed)
+            }
+            Event::RunEnded { why, .. } => {
+                let won = book.won.map(|(_, why)| why);
+                end_run(book, &node, *why) && fits_end(before, *why, won)
+            }
+            _ => true,
+        };
+        found.check(fits, Invariant::Work, || format!("{event:?} after {before:?}"));
+    }
+}
+
+/// A run ends without an accepted result.
+fn end_run(book: &mut JobBook, node: &NodeId, why: Reason) -> bool {
+    // Leaving early and disappearing cost nothing. What was found of a result that is gone counts
+    // only against those who vouched for it.
+    if why != Reason::RunGivenUp && why != Reason::RunLost {
+        book.checks.retain(|_, phase| *phase == CheckPhase::Passed);
+        book.ended.insert(*node, why);
+    }
+    book.runs.remove(node).is_some()
+}
+
+/// Whether a run that had come so far can end like this.
+fn fits_end(before: Option<Phase>, why: Reason, won: Option<Reason>) -> bool {
+    match (why, before) {
+        (Reason::RunMissed | Reason::RunGivenUp | Reason::RunLost, Some(phase)) => {
+            phase == Phase::Placed
+        }
+        (Reason::ResultUndefended, Some(Phase::Committed)) => true,
+        (Reason::ResultUndefended | Reason::ResultRefuted, Some(Phase::Revealed(_))) => {
+            won == Some(why)
+        }
+        _ => false,
+    }
+}
+
+fn book<'a>(
+    jobs: &'a mut BTreeMap<JobId, JobBook>,
+    job: &JobId,
+    found: &mut Violations,
+) -> Option<&'a mut JobBook> {
+    let book = jobs.get_mut(job);
+    found.check(book.is_some(), Invariant::Work, || format!("nobody asked for {job:?}"));
+    book
+}

@@ -1,0 +1,277 @@
+//! The ledger's court for tensor programs: what [`crate::dispute`] and [`crate::trace`] decide,
+//! behind the bytes that transactions carry. It holds nothing and reads no clock, so every node of
+//! a network gives the same verdict.
+
+use crate::commit::TILE;
+use crate::dispute::{
+    Answer, Child, Node, Reveal, Step, TileSalt, Verdict, check_step, consistent, judge_salt,
+};
+use crate::program::Program;
+use crate::tensor::Tensor;
+use crate::trace::{Handover, Opening, OutputOpening, Subject, judge_output, outputs_root};
+use tg_types::codec::{Decode, DecodeError, Encode, Reader, encode_list};
+use tg_types::{DisputePoint, ProgramFacts, RunClaim, StepJudge, StepVerdict};
+
+/// What can end a dispute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// The terms in dispute, with all they read.
+    Step(Step),
+    /// The salt of the whole trace, against the one the provider revealed for a tile.
+    Salt(Handover),
+    /// A tile of the delivered output, against the same tile of the trace.
+    Output(Box<(OutputOpening, Opening)>),
+    /// All tiles of all outputs as the trace has them, against the delivered output.
+    Traced(Vec<Opening>),
+}
+
+impl Encode for Evidence {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Step(step) => {
+                out.push(1);
+                step.encode(out);
+            }
+            Self::Salt(handover) => {
+                out.push(2);
+                handover.encode(out);
+            }
+            Self::Output(tiles) => {
+                out.push(3);
+                tiles.encode(out);
+            }
+            Self::Traced(tiles) => {
+                out.push(4);
+                encode_list(tiles, out);
+            }
+        }
+    }
+}
+
+impl Decode for Evidence {
+    const BYTES_MIN: usize = 1;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let at = reader.position();
+        match reader.byte()? {
+            1 => Step::decode(reader).map(Self::Step),
+            2 => Handover::decode(reader).map(Self::Salt),
+            3 => <(OutputOpening, Opening)>::decode(reader).map(Box::new).map(Self::Output),
+            4 => reader.list(TILES_MAX).map(Self::Traced),
+            found => Err(DecodeError::Tag { at, found: found.into(), expected: "Evidence" }),
+        }
+    }
+}
+
+/// Output tiles in one piece of evidence: more than fit into a transaction.
+const TILES_MAX: usize = 64;
+
+/// Holds the delivered output against all of its tiles in the trace; `None` if they are not all of
+/// them, in order.
+fn judge_traced(program: &Program, subject: &Subject, tiles: &[Opening]) -> Option<Verdict> {
+    let mut given = tiles.iter();
+    let mut outputs = Vec::new();
+    for output in program.outputs() {
+        let spec = program.spec(output.value)?;
+        let mut numbers = Vec::new();
+        for tile in 0..spec.elements().div_ceil(TILE) {
+            let opened = given.next()?.verify(program, subject).ok()?;
+            if (opened.value(), opened.tile() as usize) != (output.value, tile) {
+                return None;
+            }
+            numbers.extend(opened.elements().iter().map(|number| i64::from(*number)));
+        }
+        outputs.push(Tensor::new(&spec, &numbers).ok()?);
+    }
+    let is_right = outputs_root(outputs.iter()) == subject.outputs_root;
+    given.next().is_none().then_some(if is_right { Verdict::Upheld } else { Verdict::Refuted })
+}
+
+/// What the ledger calls a run, in the words of this crate.
+#[must_use]
+pub const fn subject_of(run: &RunClaim) -> Subject {
+    Subject {
+        program: run.program,
+        weights_root: run.weights,
+        inputs_root: run.inputs,
+        trace_root: run.trace,
+        outputs_root: run.output,
+    }
+}
+
+/// The judge of tensor programs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TensorJudge;
+
+impl StepJudge for TensorJudge {
+    fn facts(&self, program: &[u8]) -> Option<ProgramFacts> {
+        let program = Program::from_bytes(program).ok()?;
+        let operations = program.operations();
+        Some(ProgramFacts {
+            id: program.id(),
+            multiply_adds: program.multiply_adds(),
+            operations: u32::try_from(operations.len()).ok()?,
+            elements: operations.iter().map(|operation| u64::from(operation.spec.len)).sum(),
+        })
+    }
+
+    fn first_claim(&self, run: &RunClaim) -> Vec<u8> {
+        Child::root(&subject_of(run)).to_bytes()
+    }
+
+    fn is_consistent(&self, program: &[u8], claim: &[u8], answer: &[u8]) -> bool {
+        let judged = || {
+            let program = Program::from_bytes(program).ok()?;
+            let claim = Child::from_bytes(claim).ok()?;
+            let answer = Answer::from_bytes(answer).ok()?;
+            consistent(&program, &claim, &answer).ok()
+        };
+        judged().is_some()
+    }
+
+    fn child(&self, answer: &[u8], child: u8) -> Option<Vec<u8>> {
+        let answer = Answer::from_bytes(answer).ok()?;
+        answer.children.get(usize::from(child)).map(Encode::to_bytes)
+    }
+
+    fn judge(&self, program: &[u8], run: &RunClaim, at: &DisputePoint<'_>) -> Option<StepVerdict> {
+        let program = Program::from_bytes(program).ok()?;
+        let subject = subject_of(run);
+        let claim = Child::from_bytes(at.claim).ok()?;
+        let verdict = match Evidence::from_bytes(at.evidence).ok()? {
+            Evidence::Step(step) => {
+                let is_about_it = step.claim() == claim;
+                is_about_it.then(|| check_step(&program, &subject, &step).ok())??
+            }
+            Evidence::Salt(handover) => {
+                let Node::Tile { operation, tile } = claim.node else { return None };
+                let Reveal::Salt { salt } = Answer::from_bytes(at.answer?).ok()?.reveal else {
+                    return None;
+                };
+                let revealed = TileSalt { operation, tile, salt };
+                judge_salt(&program, &subject, &revealed, &handover).ok()?
+            }
+            Evidence::Output(tiles) => judge_output(&program, &subject, &tiles.0, &tiles.1).ok()?,
+            Evidence::Traced(tiles) => judge_traced(&program, &subject, &tiles)?,
+        };
+        Some(match verdict {
+            Verdict::Upheld => StepVerdict::Upheld,
+            Verdict::Refuted => StepVerdict::Refuted,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Evidence, TensorJudge, subject_of};
+    use crate::dispute::{descend, make_step};
+    use crate::trace::testing::{Ran, Random, inputs, perceptron};
+    use crate::trace::{Handover, Subject};
+    use tg_types::codec::{Decode, Encode};
+    use tg_types::{DisputePoint, Hash32, RunClaim, StepJudge, StepVerdict};
+
+    fn claim_of(subject: &Subject) -> RunClaim {
+        RunClaim {
+            program: subject.program,
+            weights: subject.weights_root,
+            inputs: subject.inputs_root,
+            trace: subject.trace_root,
+            output: subject.outputs_root,
+        }
+    }
+
+    fn ran() -> Ran {
+        let mut random = Random(41);
+        let model = perceptron(&mut random, 2, &[40, 30, 5]);
+        let inputs = inputs(&model, &mut random);
+        Ran::new(model, inputs, [[1; 32]; 2])
+    }
+
+    #[test]
+    fn facts_are_of_programs_in_canonical_form_only() {
+        let ran = ran();
+        let bytes = ran.program().to_bytes();
+        let facts = TensorJudge.facts(&bytes).expect("a program");
+        assert_eq!((facts.id, facts.operations), (ran.program().id(), 2));
+        assert_eq!((facts.multiply_adds, facts.elements), (2 * (40 * 30 + 30 * 5), 2 * 35));
+        assert_eq!(TensorJudge.facts(&bytes[1..]), None);
+        assert_eq!(TensorJudge.facts(&[bytes.as_slice(), &[0]].concat()), None);
+        assert_eq!(TensorJudge.facts(&[]), None);
+    }
+
+    /// Goal: an honest provider is upheld whichever way a challenger goes. Method: the leftmost and
+    /// the rightmost way down, through the bytes that the ledger carries.
+    #[test]
+    fn honest_run_is_upheld_by_bytes_alone() {
+        let ran = ran();
+        let (program, witness) = (ran.program().to_bytes(), ran.witness());
+        let run = claim_of(&witness.subject());
+        assert_eq!(subject_of(&run), witness.subject());
+        for is_left in [true, false] {
+            let mut claim = TensorJudge.first_claim(&run);
+            let verdict = loop {
+                let child = crate::dispute::Child::from_bytes(&claim).expect("a claim");
+                if let Some(step) = make_step(&witness, &child) {
+                    let evidence = Evidence::Step(step).to_bytes();
+                    assert_eq!(
+                        Evidence::from_bytes(&evidence).map(|it| it.to_bytes()),
+                        Ok(evidence.clone())
+                    );
+                    let at = DisputePoint { claim: &claim, answer: None, evidence: &evidence };
+                    break TensorJudge.judge(&program, &run, &at);
+                }
+                let answer = descend(&witness, &child.node).expect("a node");
+                let bytes = answer.to_bytes();
+                assert!(TensorJudge.is_consistent(&program, &claim, &bytes));
+                assert!(!TensorJudge.is_consistent(&program, &claim, &bytes[1..]));
+                let last = u8::try_from(answer.children.len() - 1).expect("at most 16");
+                assert_eq!(TensorJudge.child(&bytes, last + 1), None);
+                claim = TensorJudge.child(&bytes, if is_left { 0 } else { last }).expect("there");
+            };
+            assert_eq!(verdict, Some(StepVerdict::Upheld));
+        }
+    }
+
+    #[test]
+    fn evidence_about_something_else_decides_nothing() {
+        let ran = ran();
+        let (program, witness) = (ran.program().to_bytes(), ran.witness());
+        let run = claim_of(&witness.subject());
+        let claim = TensorJudge.first_claim(&run);
+        let handover = Handover { secret: None, operations_root: Hash32::new([0; 32]) };
+        let evidence = Evidence::Salt(handover).to_bytes();
+        for evidence in [evidence.as_slice(), &[], &[9], &[1, 0]] {
+            let at = DisputePoint { claim: &claim, answer: None, evidence };
+            assert_eq!(TensorJudge.judge(&program, &run, &at), None);
+        }
+    }
+
+    /// Goal: a delivered output that is not what the trace says is refuted. Method: the right
+    /// openings for a run that claims another output.
+    #[test]
+    fn output_beside_the_trace_is_judged() {
+        let ran = ran();
+        let (program, witness) = (ran.program().to_bytes(), ran.witness());
+        let run = claim_of(&witness.subject());
+        let claim = TensorJudge.first_claim(&run);
+        let output = ran.program().outputs()[0].value;
+        let claimed = witness.open_output(0, 0).expect("a tile");
+        let traced = witness.open(output, 0).expect("a tile");
+        let evidence = Evidence::Output(Box::new((claimed, traced))).to_bytes();
+        let at = DisputePoint { claim: &claim, answer: None, evidence: &evidence };
+        assert_eq!(TensorJudge.judge(&program, &run, &at), Some(StepVerdict::Upheld));
+        let other = RunClaim { output: Hash32::new([7; 32]), ..run };
+        assert_eq!(TensorJudge.judge(&program, &other, &at), None);
+        // Whoever does not know the false output shows what the trace says instead.
+        let traced = witness.open(output, 0).expect("a tile");
+        let judged = |tiles: Vec<_>, run: &RunClaim| {
+            let evidence = Evidence::Traced(tiles).to_bytes();
+            let at = DisputePoint { claim: &claim, answer: None, evidence: &evidence };
+            TensorJudge.judge(&program, run, &at)
+        };
+        assert_eq!(judged(vec![traced.clone()], &run), Some(StepVerdict::Upheld));
+        assert_eq!(judged(vec![traced.clone()], &other), Some(StepVerdict::Refuted));
+        assert_eq!(judged(vec![], &other), None);
+        assert_eq!(judged(vec![traced.clone(), traced], &other), None);
+    }
+}

@@ -4,21 +4,15 @@
 use crate::failure::Failure;
 
 /// What this version can do in place of a missing command.
-const JOBS: &str = "this version keeps the ledger and the chain; jobs are not run yet. \
-    It has: up, wallet, stake, status, nodes, verify";
-const MARKET: &str = "this version has no market yet. It has: up, wallet, stake, status, nodes";
+const JOBS: &str = "this version runs tensor programs on the local network. \
+    It has: up, run, quote, why, ps, show, stop, verify";
+const MARKET: &str = "this version has no market yet. It has: up, run, quote, status, nodes";
 const LATER: &str = "this version does not have it yet. `tensorgrid --help` lists what it has";
 
 /// The missing commands, and what to say.
 const ABSENT: &[(&str, &str)] = &[
-    ("run", JOBS),
-    ("quote", MARKET),
-    ("why", JOBS),
-    ("ps", JOBS),
-    ("show", JOBS),
     ("logs", JOBS),
     ("cp", JOBS),
-    ("stop", JOBS),
     ("resume", JOBS),
     ("adjust", JOBS),
     ("serve", JOBS),
@@ -55,7 +49,7 @@ mod tests {
 
     #[test]
     fn absent_command_is_refused_as_misuse() {
-        assert_eq!(refusal("run").expect("is planned").exit, Exit::Misused);
+        assert_eq!(refusal("serve").expect("is planned").exit, Exit::Misused);
         assert!(refusal("rum").is_none());
     }
 

@@ -1,5 +1,6 @@
 //! What can be typed. Parsed into plain structs here, resolved in [`crate::settings`].
 
+pub(crate) mod jobs;
 pub(crate) mod model;
 
 use crate::{absent, env, keystore::WalletName};
@@ -68,6 +69,18 @@ pub(crate) enum CommandArguments {
     Certificate(CertificateArguments),
     /// Follow what happens, one line per event
     Events(EventsArguments),
+    /// What a job would cost: firm, all parts named, nothing locked
+    Quote(jobs::QuoteArguments),
+    /// Run a program on somebody else's machine, checked and paid
+    Run(jobs::RunJobArguments),
+    /// Jobs on record
+    Ps,
+    /// How far a job is
+    Show(jobs::JobArguments),
+    /// Why a job waits, and the cheapest change that would help
+    Why(jobs::JobArguments),
+    /// Take a waiting job back
+    Stop(jobs::JobArguments),
     /// Tensor programs: import, show, run, list
     #[command(subcommand)]
     Model(model::ModelArguments),
@@ -88,9 +101,12 @@ pub(crate) struct UpArguments {
     /// Port for clients; 9420, or another if that is taken
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
-    /// Do not send a transfer to show that it works
+    /// Do not start providers and run a first job
     #[arg(long)]
     pub(crate) no_demo: bool,
+    /// Let one of the providers lie, to see it caught
+    #[arg(long, conflicts_with = "no_demo")]
+    pub(crate) cheat: bool,
 }
 
 /// A node's name and where it listens.

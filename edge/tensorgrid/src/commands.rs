@@ -4,6 +4,7 @@
 mod documents;
 mod events;
 mod genesis;
+mod jobs;
 mod look;
 mod model;
 mod send;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::Verify(settings) => verify::run(&settings, printer),
         Command::Save(settings) => documents::run(&settings, printer),
         Command::Events(rpc, count) => events::run(&rpc, count, printer),
+        Command::Jobs(settings) => jobs::run(&settings, printer),
         Command::Model(arguments) => model::run(&arguments, printer),
         Command::BenchChain(settings) => bench::run(&settings, printer),
         Command::BenchTensor(arguments) => bench::tensor::run(&arguments, printer),

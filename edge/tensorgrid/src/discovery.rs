@@ -17,6 +17,9 @@ pub(crate) struct Current {
     pub(crate) rpc: String,
     /// Its network file.
     pub(crate) network: PathBuf,
+    /// The way into its network of peers.
+    #[serde(default)]
+    pub(crate) ticket: Option<String>,
 }
 
 /// Where the running network is noted.
@@ -69,7 +72,12 @@ mod tests {
     use crate::files::TemporaryFolder;
 
     fn current(pid: u32) -> Current {
-        Current { pid, rpc: "http://127.0.0.1:1".to_owned(), network: "network.json".into() }
+        Current {
+            pid,
+            rpc: "http://127.0.0.1:1".to_owned(),
+            network: "network.json".into(),
+            ticket: None,
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod passphrase;
 mod printer;
 mod settings;
 mod stop;
+mod work;
 
 use args::Arguments;
 use clap::{

@@ -6,6 +6,7 @@ use crate::{
         Arguments, BenchArguments, BenchChainArguments, CommandArguments, GenesisArguments, Grant,
         KeyArguments, NamedAddress, StakeArguments, UpArguments, ValidatorArguments,
         VerifyArguments, WalletArguments,
+        jobs::{JobArguments, QuoteArguments, RunJobArguments},
         model::{BenchTensorArguments, ModelArguments},
     },
     discovery,
@@ -71,6 +72,8 @@ pub(crate) struct UpSettings {
     pub(crate) port: Option<u16>,
     /// Whether to show a transfer.
     pub(crate) demo: bool,
+    /// Let one of the providers lie.
+    pub(crate) cheat: bool,
     /// Where to note that the network runs.
     pub(crate) place: discovery::Place,
 }
@@ -194,6 +197,30 @@ pub(crate) struct BenchSettings {
     pub(crate) offered: Option<u32>,
 }
 
+/// Commands about jobs
+#[derive(Debug)]
+pub(crate) struct JobSettings {
+    /// Where the running network is noted.
+    pub(crate) place: discovery::Place,
+    /// Which node to ask for the genesis.
+    pub(crate) rpc: Rpc,
+    /// Folder with this machine's keys, one for each network.
+    pub(crate) keys: PathBuf,
+    /// What to do.
+    pub(crate) command: JobCommand,
+}
+
+/// What to do about jobs.
+#[derive(Debug)]
+pub(crate) enum JobCommand {
+    Quote(QuoteArguments),
+    Run(RunJobArguments),
+    Ps,
+    Show(JobArguments),
+    Why(JobArguments),
+    Stop(JobArguments),
+}
+
 /// What to do, with everything it depends on.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -207,6 +234,7 @@ pub(crate) enum Command {
     Verify(VerifySettings),
     Save(SaveSettings),
     Events(Rpc, Option<u64>),
+    Jobs(JobSettings),
     Model(ModelArguments),
     BenchChain(BenchSettings),
     BenchTensor(BenchTensorArguments),
@@ -215,6 +243,7 @@ pub(crate) enum Command {
 /// Folders of the user.
 struct Homes {
     wallets: PathBuf,
+    keys: PathBuf,
     place: discovery::Place,
 }
 
@@ -228,7 +257,8 @@ impl Homes {
         let data = base(Variable::XdgDataHome, ".local/share");
         let state = base(Variable::XdgStateHome, ".local/state");
         let wallets = Variable::Wallets.path().unwrap_or_else(|| data.join("wallets"));
-        Self { wallets, place: discovery::Place::in_folder(&state) }
+        let keys = data.join("keys");
+        Self { wallets, keys, place: discovery::Place::in_folder(&state) }
     }
 
     fn keystore(&self) -> Keystore {
@@ -293,6 +323,12 @@ impl Settings {
                 save(rpc, Wanted::Certificate(certificate.height), certificate.out)
             }
             CommandArguments::Events(events) => Command::Events(rpc, events.count),
+            CommandArguments::Quote(quote) => jobs(rpc, homes, JobCommand::Quote(quote)),
+            CommandArguments::Run(run) => jobs(rpc, homes, JobCommand::Run(run)),
+            CommandArguments::Ps => jobs(rpc, homes, JobCommand::Ps),
+            CommandArguments::Show(job) => jobs(rpc, homes, JobCommand::Show(job)),
+            CommandArguments::Why(job) => jobs(rpc, homes, JobCommand::Why(job)),
+            CommandArguments::Stop(job) => jobs(rpc, homes, JobCommand::Stop(job)),
             CommandArguments::Model(model) => Command::Model(model),
             CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),
             CommandArguments::Bench(BenchArguments::Chain(chain)) => {
@@ -301,6 +337,10 @@ impl Settings {
         };
         Ok(Self { log: log_level()?, command })
     }
+}
+
+fn jobs(rpc: Rpc, homes: Homes, command: JobCommand) -> Command {
+    Command::Jobs(JobSettings { place: homes.place, rpc, keys: homes.keys, command })
 }
 
 fn log_level() -> Result<LevelFilter, Failure> {
@@ -317,6 +357,7 @@ fn up_settings(up: UpArguments, place: discovery::Place) -> UpSettings {
         validators_usual: VALIDATORS,
         port: up.port,
         demo: !up.no_demo,
+        cheat: up.cheat,
         place,
     }
 }

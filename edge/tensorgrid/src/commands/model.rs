@@ -11,6 +11,7 @@ use crate::{
     files,
     printer::Printer,
 };
+pub(super) use inputs::{Port, gather};
 use std::path::Path;
 use tg_tensor::Model;
 
@@ -31,7 +32,7 @@ pub(super) fn run(arguments: &ModelArguments, printer: &Printer) -> Result<Exit,
 }
 
 /// Reads a program.
-fn read_model(path: &Path) -> Result<Model, Failure> {
+pub(super) fn read_model(path: &Path) -> Result<Model, Failure> {
     let bytes = read_bytes(path)?;
     Model::from_bytes(&bytes).or_fail(
         format_args!("{} is no tensor program", path.display()),

@@ -5,13 +5,17 @@ use crate::{
     commands::{genesis, validator},
     discovery::Current,
     failure::{Exit, Failure, OrFail as _},
-    files::{self, TemporaryFolder},
+    files::TemporaryFolder,
     folder::{self, FolderError, NodeFolder},
     network,
     node::{self, Duties, NodeError, Reach, RunningNode},
     printer::{Printer, Tone, duration, lines},
     settings::UpSettings,
     stop::StopSignal,
+    work::{
+        local::{Doors, Provider, Seat},
+        story::{self, Told},
+    },
 };
 use serde::Serialize;
 use std::{
@@ -23,16 +27,12 @@ use std::{
 };
 use tg_api::{
     Client, Document, NetworkDocument, RunningApi,
-    client::TxPlan,
-    rpc::{Submitted, Wait},
     text::{Number, Text},
     verify,
 };
 use tg_chain::Peer;
-use tg_types::{
-    AccountId, Action, Amount, ChainId, GenesisHash, Height, Lane, Memo, NetworkKind, Params,
-    SecretKey, TxId, key::Domain,
-};
+use tg_types::{ChainId, GenesisHash, Height, NetworkKind, Params, SecretKey, TxId};
+use tokio::runtime::{Builder, Runtime};
 
 /// Port for clients unless another is asked for.
 const PORT: u16 = 9_420;
@@ -43,9 +43,11 @@ const FINALITY_WAIT: Duration = Duration::from_secs(60);
 /// How often the running network is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the demo's first account gets, and what it pays on.
-const DEMO_GIFT: Amount = Amount::constant(10_000_000_000);
-const DEMO_PAYMENT: Amount = Amount::constant(1_500_000_000);
+/// How long the network of peers may take to end.
+const PEERS_WAIT: Duration = Duration::from_secs(2);
+
+/// Threads for the network of peers: on a small machine the validators need the others.
+const PEER_THREADS: usize = 2;
 
 #[derive(Serialize)]
 struct Ready {
@@ -58,15 +60,8 @@ struct Ready {
     height: Number<Height>,
     finality_ms: u64,
     ready_ms: u64,
-    demo: Option<Demo>,
-}
-
-#[derive(Serialize)]
-struct Demo {
-    tx: Text<TxId>,
-    height: Number<Height>,
-    final_ms: u64,
-    verified_offline: bool,
+    providers: usize,
+    job: Option<Told>,
 }
 
 fn ms(span: Duration) -> u64 {
@@ -93,7 +88,7 @@ pub(crate) fn run(settings: &UpSettings, printer: &Printer) -> Result<Exit, Fail
         nodes.len(),
         duration(started.elapsed())
     ));
-    let mut network = Network { nodes, api: None };
+    let mut network = Network { nodes, api: None, peers: None };
     let outcome = serve(settings, &seats, &data, &mut network, started, &stop, printer);
     let stopping = Instant::now();
     printer.say("Stopping.");
@@ -114,6 +109,28 @@ pub(crate) fn run(settings: &UpSettings, printer: &Printer) -> Result<Exit, Fail
 struct Network {
     nodes: Vec<RunningNode>,
     api: Option<RunningApi>,
+    peers: Option<Peers>,
+}
+
+/// The network of peers: validators' doors and providers, on threads of their own.
+struct Peers {
+    runtime: Runtime,
+    doors: Doors,
+    providers: Vec<Provider>,
+}
+
+impl Peers {
+    fn stop(self) {
+        let Self { runtime, doors, providers } = self;
+        runtime.block_on(async {
+            let stopping = providers.into_iter().map(Provider::stop);
+            for stopped in stopping {
+                stopped.await;
+            }
+            doors.close().await;
+        });
+        runtime.shutdown_timeout(PEERS_WAIT);
+    }
 }
 
 impl Network {
@@ -122,6 +139,9 @@ impl Network {
     }
 
     fn stop(&mut self) {
+        if let Some(peers) = self.peers.take() {
+            peers.stop();
+        }
         drop(self.api.take());
         node::stop_all(std::mem::take(&mut self.nodes));
     }
@@ -247,17 +267,24 @@ fn serve(
     let finality = started.elapsed();
     printer.say(format_args!("Block {height} is final ({}).", duration(finality)));
     let file = folder::network_path(data);
-    let current = Current { pid: std::process::id(), rpc: rpc.clone(), network: file.clone() };
+    let genesis = network.first()?.chain().genesis();
+    let (chain, hash) = (Text(genesis.chain()), Text(genesis.hash()));
+    let (peers, job) = open_doors(settings, seats, network, printer)?;
+    let current = Current {
+        pid: std::process::id(),
+        rpc: rpc.clone(),
+        network: file.clone(),
+        ticket: peers.doors.ticket(),
+    };
     settings.place.note(&current).or_fail(
         "other commands cannot find this network",
         "set XDG_STATE_HOME to a folder of yours",
     )?;
-    let genesis = network.first()?.chain().genesis();
-    let (chain, hash) = (Text(genesis.chain()), Text(genesis.hash()));
-    let demo = match settings.demo {
-        true => Some(show_transfer(&rpc, printer)?),
-        false => None,
-    };
+    let providers = peers.providers.len();
+    network.peers = Some(peers);
+    if let Some(told) = &job {
+        check_receipt(&rpc, TxId::new(*told.job.0.as_bytes()), printer)?;
+    }
     let ready = Ready {
         page: format!("{rpc}/"),
         rpc,
@@ -268,12 +295,55 @@ fn serve(
         height: Number(height),
         finality_ms: ms(finality),
         ready_ms: ms(started.elapsed()),
-        demo,
+        providers,
+        job,
     };
     printer.result(&ready, || ready_text(&ready, printer));
     while !stop.came_within(10 * LOOK) {
         network.check_alive()?;
     }
+    Ok(())
+}
+
+/// Opens the validators' doors, starts providers and runs a first job, unless told not to.
+fn open_doors(
+    settings: &UpSettings,
+    seats: &[NodeFolder],
+    network: &Network,
+    printer: &Printer,
+) -> Result<(Peers, Option<Told>), Failure> {
+    let what = "the providers of this machine cannot be reached";
+    let hint =
+        "start with --no-demo to look at the chain without them; TENSORGRID_LOG=info says more";
+    let runtime = Builder::new_multi_thread().worker_threads(PEER_THREADS).enable_all().build();
+    let runtime = runtime.or_fail(what, hint)?;
+    let seat = |(folder, node): (&NodeFolder, &RunningNode)| Seat {
+        chain: node.chain().clone(),
+        key: SecretKey::from_seed(*folder.key.expose_seed()),
+        faucet: folder.faucet.as_ref().map(|key| SecretKey::from_seed(*key.expose_seed())),
+    };
+    let open: Vec<Seat> = seats.iter().zip(&network.nodes).map(seat).collect();
+    let doors = runtime.block_on(Doors::open(open)).or_fail(what, hint)?;
+    let mut peers = Peers { runtime, doors, providers: Vec::new() };
+    if !settings.demo {
+        return Ok((peers, None));
+    }
+    let started = peers.runtime.block_on(story::providers(&peers.doors, settings.cheat, printer));
+    peers.providers = started.or_fail(what, hint)?;
+    let told = peers.runtime.block_on(story::tell(&peers.doors, 7, printer));
+    let told = told.or_fail("the first job did not go through", hint)?;
+    Ok((peers, Some(told)))
+}
+
+/// Checks the receipt of the first job's transaction as a stranger would.
+fn check_receipt(rpc: &str, tx: TxId, printer: &Printer) -> Result<(), Failure> {
+    let what = "the first job's receipt cannot be had";
+    let hint = "start with --no-demo to look at the network without it";
+    let mut client = Client::new(rpc).or_fail(what, hint)?;
+    let network: NetworkDocument = client.network().or_fail(what, hint)?;
+    let receipt = Document::Receipt(Box::new(client.receipt(tx).or_fail(what, hint)?));
+    verify(&receipt, &network).or_fail("the first job's receipt does not hold", hint)?;
+    printer.say("Its receipt holds: path, header and the committee's certificate were checked.");
     Ok(())
 }
 
@@ -325,42 +395,4 @@ fn first_final(
     drop(waiting);
     let hint = "TENSORGRID_LOG=info says more; is the machine overloaded?";
     Err(Failure::new(format!("no block was final within {FINALITY_WAIT:?}"), hint))
-}
-
-/// Sends a transfer from a stranger's view: asks the faucet, pays, saves the receipt, checks it.
-fn show_transfer(rpc: &str, printer: &Printer) -> Result<Demo, Failure> {
-    let what = "the demo transfer failed";
-    let hint = "start with --no-demo to look at the network without it";
-    let secret = |()| files::random().map(SecretKey::from_seed).or_fail(what, hint);
-    let (payer, receiver) = (secret(())?, secret(())?);
-    let (from, to) = (AccountId::from(payer.public()), AccountId::from(receiver.public()));
-    let mut client = Client::new(rpc).or_fail(what, hint)?;
-    client.faucet(from, Some(DEMO_GIFT)).or_fail(what, hint)?;
-    let status = client.status().or_fail(what, hint)?;
-    let params = client.params().or_fail(what, hint)?.params().or_fail(what, hint)?;
-    let domain = Domain { chain: status.chain.0, genesis: status.genesis.0 };
-    let lane = Lane::FIRST;
-    let plan = TxPlan {
-        lane,
-        nonce: client.nonce(from, lane).or_fail(what, hint)?,
-        height: status.height.0,
-        idempotency: None,
-        action: Action::Transfer { to, amount: DEMO_PAYMENT, memo: Memo::EMPTY },
-    };
-    let tx = plan.sign(&payer, &domain, &params).or_fail(what, hint)?;
-    let submitted = Instant::now();
-    let mut answer = client.submit(&[tx], Wait::Final).or_fail(what, hint)?;
-    let took = submitted.elapsed();
-    let Some(Submitted::Final { tx, height, .. }) = answer.results.pop() else {
-        return Err(Failure::new("the demo transfer did not become final", hint));
-    };
-    printer.say(format_args!(
-        "A transfer of {DEMO_PAYMENT} is final in block {height}, {} after it was sent.",
-        duration(took)
-    ));
-    let network: NetworkDocument = client.network().or_fail(what, hint)?;
-    let receipt = Document::Receipt(Box::new(client.receipt(tx.0).or_fail(what, hint)?));
-    verify(&receipt, &network).or_fail("the demo's receipt does not hold", hint)?;
-    printer.say("Its receipt holds: path, header and the committee's certificate were checked.");
-    Ok(Demo { tx, height, final_ms: ms(took), verified_offline: true })
 }

@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-fn fixture(name: &str) -> String {
+pub(crate) fn fixture(name: &str) -> String {
     text(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)).to_owned()
 }
 
 /// Writes single-precision numbers as a `.npy` file.
-fn write_floats(path: &Path, shape: &[usize], numbers: &[f32]) {
+pub(crate) fn write_floats(path: &Path, shape: &[usize], numbers: &[f32]) {
     let sides: Vec<String> = shape.iter().map(usize::to_string).collect();
     let mut header =
         format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", sides.join(", "));

@@ -23,7 +23,8 @@ fn network_comes_up_transfers_and_stops_cleanly() {
     let home = Home::new();
     let up = home.start("up", &["--json", "up", "--port", "0"]);
     assert_eq!(up.ready["validators"], 4);
-    assert!(up.ready["demo"]["verified_offline"].as_bool().unwrap_or(false), "{}", up.ready);
+    let job = &up.ready["job"];
+    assert_eq!((&job["digit"], &job["checkers"]), (&job["drawn"], &2.into()), "{}", up.ready);
     let network = up.ready["network"].as_str().expect("a path").to_owned();
     let kept = home.path("network.json");
     fs::copy(&network, &kept).expect("the network file is there");
@@ -66,7 +67,7 @@ fn network_with_data_goes_on_where_it_was() {
     let arguments = ["--json", "up", "--data", text(&data), "--port", "0"];
     let up = home.start("up", &arguments);
     let (genesis, first) = (up.ready["genesis"].clone(), up.ready["height"].as_u64());
-    let tx = up.ready["demo"]["tx"].as_str().expect("an id").to_owned();
+    let tx = up.ready["job"]["job"].as_str().expect("an id").to_owned();
     let twice = home.run(&arguments).expect(1);
     assert!(twice.err.contains("another process uses"), "{twice:?}");
     let (status, _) = up.stop("TERM");

@@ -29,7 +29,7 @@ fn save() -> Saved {
     home.run(&["proof", &account, "-o", text(absence)]).expect(0);
     home.run(&["wallet", "faucet"]).expect(0);
     home.run(&["proof", &account, "-o", text(proof)]).expect(0);
-    let tx = up.ready["demo"]["tx"].as_str().expect("an id");
+    let tx = up.ready["job"]["job"].as_str().expect("an id");
     home.run(&["receipt", tx, "-o", text(receipt)]).expect(0);
     assert_eq!(up.stop("INT").0.code(), Some(0));
     Saved { network: data.join("network.json"), home, documents }

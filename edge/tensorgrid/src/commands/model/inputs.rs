@@ -6,13 +6,21 @@ use crate::{
     failure::{Failure, OrFail as _},
 };
 use std::path::Path;
-use tg_tensor::Array;
+use tg_tensor::{Array, program::Input};
 
 /// What a model takes: names and shapes, in order.
 #[derive(Clone, Debug)]
-pub(super) struct Port {
+pub(in crate::commands) struct Port {
     pub(super) name: String,
     pub(super) sides: Vec<usize>,
+}
+
+impl Port {
+    /// What an input of a program takes.
+    pub(in crate::commands) fn of(input: &Input) -> Self {
+        let sides = input.shape.as_slice().iter().map(|side| *side as usize).collect();
+        Self { name: input.label.as_str().to_owned(), sides }
+    }
 }
 
 /// The arrays of a file, refused with a hint.
@@ -24,7 +32,10 @@ pub(super) fn read(path: &Path) -> Result<arrays::ArrayList, Failure> {
 }
 
 /// One array for each input: by the name given, by the name in the file, or by order.
-pub(super) fn gather(files: &[NamedFile], ports: &[Port]) -> Result<Vec<Array>, Failure> {
+pub(in crate::commands) fn gather(
+    files: &[NamedFile],
+    ports: &[Port],
+) -> Result<Vec<Array>, Failure> {
     let mut found: Vec<Option<Array>> = vec![None; ports.len()];
     for file in files {
         for (place, (inner, array)) in read(&file.path)?.into_iter().enumerate() {

@@ -101,15 +101,7 @@ pub(super) fn run(arguments: &RunArguments, printer: &Printer) -> Result<Exit, F
 
 fn run_program(model: Model, arguments: &RunArguments) -> Result<Outcome, Failure> {
     let program = model.program().clone();
-    let sides = |shape: &[u32]| shape.iter().map(|side| *side as usize).collect();
-    let ports: Vec<Port> = program
-        .inputs()
-        .iter()
-        .map(|input| Port {
-            name: input.label.as_str().to_owned(),
-            sides: sides(input.shape.as_slice()),
-        })
-        .collect();
+    let ports: Vec<Port> = program.inputs().iter().map(Port::of).collect();
     let samples = inputs::samples(&inputs::gather(&arguments.input, &ports)?, &ports)?;
     let runner = device(model, arguments)?;
     let mut traces = Vec::new();

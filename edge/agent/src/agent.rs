@@ -1,0 +1,431 @@
+//! The agent of a node: it follows the chain, runs what the node is given, shows the results,
+//! checks what the node is drawn for, and defends or objects where that is needed.
+//!
+//! One task owns the state and decides what to do next; everything that takes time (transfer,
+//! computing, waiting for a transaction) runs in tasks of its own and reports back. Whatever the
+//! agent forgets when it dies is on the chain or in the packages: a restarted agent reads the jobs
+//! of its node and goes on.
+
+mod check;
+mod dispute;
+mod outbox;
+mod patience;
+mod work;
+
+use crate::tensor_run::TensorRun;
+use futures::future::BoxFuture;
+use outbox::Outbox;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tg_gateway::message::{EventList, Failure, Reply, Request};
+use tg_gateway::{Gateway, GatewayError};
+use tg_ledger::{JobEntry, NodeEntry, RunState, keys};
+use tg_net::{CallHandler, PeerId, RelayUrl, ReplySender};
+use tg_privacy::WrapSecret;
+use tg_types::{Bytes, Decode, Encode, Event, JobId, NodeId, RunFailure, RunResult, SecretKey};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+/// How often validators are told that the node is there: several times in an epoch of absence.
+const HELLO_EVERY: Duration = Duration::from_millis(250);
+
+/// Messages of tasks that wait for the agent.
+const REPORTS: usize = 1_024;
+
+/// How long to wait before turning to another validator.
+const FOLLOW_AGAIN: Duration = Duration::from_millis(200);
+
+/// How an agent is set up.
+pub struct AgentConfig {
+    /// The node's key: its id on the chain and in the network of peers.
+    pub key: SecretKey,
+    /// The key to which shares are wrapped.
+    pub wrap: WrapSecret,
+    /// The validators.
+    pub gateway: Arc<Gateway>,
+    /// The relay behind which the node is.
+    pub relay: RelayUrl,
+    /// Where random numbers come from.
+    pub random: fn() -> Option<[u8; 32]>,
+    /// A lying node, for demonstrations: its results are falsified.
+    pub cheats: bool,
+}
+
+/// What an agent has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deeds {
+    /// Runs whose result was shown.
+    pub runs: u64,
+    /// Checks that passed.
+    pub checks: u64,
+    /// Objections raised.
+    pub objections: u64,
+    /// Runs given up.
+    pub given_up: u64,
+}
+
+/// What a task tells the agent.
+enum Report {
+    /// A run has a result; all that is needed later comes with it.
+    Ran(JobId, Box<Ran>),
+    /// A run cannot be done.
+    Failed(JobId, RunFailure),
+    /// A check is done; the answer waits for its turn.
+    Checked(JobId, Box<check::Checked>),
+    /// A result is wrong; the run shows how it ought to be.
+    Wrong(JobId, Arc<TensorRun>),
+}
+
+/// A result with its proof.
+pub(crate) struct Ran {
+    pub(crate) run: Arc<TensorRun>,
+    pub(crate) result: RunResult,
+    pub(crate) salt: [u8; 32],
+}
+
+/// What the agent knows of the jobs it has to do with.
+#[derive(Default)]
+struct Books {
+    /// Results of ours that are not settled.
+    runs: BTreeMap<JobId, Ran>,
+    /// Checks of ours whose answer is not shown.
+    checks: BTreeMap<JobId, check::Checked>,
+    /// Results we object to.
+    objections: BTreeMap<JobId, Arc<dispute::Objection>>,
+}
+
+/// What an agent answers to checkers.
+struct Desk {
+    // Shared with the answering side, which hands out what checkers need; held briefly.
+    runs: Mutex<BTreeMap<JobId, Arc<TensorRun>>>,
+    gateway: Arc<Gateway>,
+}
+
+/// A running agent.
+pub struct Agent {
+    stop: watch::Sender<bool>,
+    deeds: watch::Receiver<Deeds>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Agent {
+    /// Starts an agent on the runtime it is called in. The node must be registered.
+    ///
+    /// # Errors
+    /// If the peer cannot serve.
+    pub fn start(config: AgentConfig) -> Result<Self, tg_net::ServeError> {
+        let (stop, stopped) = watch::channel(false);
+        let (tell, deeds) = watch::channel(Deeds::default());
+        let desk = Arc::new(Desk { runs: Mutex::default(), gateway: Arc::clone(&config.gateway) });
+        config.gateway.serve(Some(desk.clone()))?;
+        let config = Arc::new(config);
+        let outbox = Outbox::start(Arc::clone(&config));
+        let (reports, inbox) = mpsc::channel(REPORTS);
+        let node = NodeId::new(*config.key.public().as_bytes());
+        let state = State {
+            node,
+            config,
+            desk,
+            outbox,
+            reports,
+            books: Books::default(),
+            tasks: JoinSet::new(),
+            deeds: Deeds::default(),
+            tell,
+        };
+        let task = tokio::spawn(state.run(inbox, stopped));
+        Ok(Self { stop, deeds, task })
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn deeds(&self) -> Deeds {
+        *self.deeds.borrow()
+    }
+
+    /// Stops it; what it was computing is dropped.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if let Err(error) = self.task.await {
+            tracing::warn!(%error, "the agent did not end well");
+        }
+    }
+}
+
+/// All that one agent owns.
+struct State {
+    node: NodeId,
+    config: Arc<AgentConfig>,
+    desk: Arc<Desk>,
+    outbox: Outbox,
+    reports: mpsc::Sender<Report>,
+    books: Books,
+    tasks: JoinSet<()>,
+    deeds: Deeds,
+    tell: watch::Sender<Deeds>,
+}
+
+impl State {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Report>, mut stopped: watch::Receiver<bool>) {
+        let hello = tokio::spawn(say_hello(Arc::clone(&self.config)));
+        let mut blocks = self.follow().await;
+        loop {
+            tokio::select! {
+                _ = stopped.changed() => break,
+                Some(report) = inbox.recv() => self.report(report).await,
+                frame = blocks.next() => match frame {
+                    Some(Ok(frame)) => self.block(&frame).await,
+                    Some(Err(_)) | None => {
+                        tokio::time::sleep(FOLLOW_AGAIN).await;
+                        self.config.gateway.turn();
+                        blocks = self.follow().await;
+                    }
+                },
+            }
+        }
+        hello.abort();
+        self.tasks.shutdown().await;
+    }
+
+    /// Follows the chain, and catches up with what happened before: the node's own record says
+    /// which jobs it has.
+    async fn follow(&mut self) -> tg_net::FrameStream {
+        loop {
+            let Ok(blocks) = self.config.gateway.follow() else {
+                tokio::time::sleep(FOLLOW_AGAIN).await;
+                continue;
+            };
+            match self.catch_up().await {
+                Ok(()) => return blocks,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot catch up with the chain");
+                    tokio::time::sleep(FOLLOW_AGAIN).await;
+                    self.config.gateway.turn();
+                }
+            }
+        }
+    }
+
+    /// Takes up the runs that the node has and nobody works on.
+    async fn catch_up(&mut self) -> Result<(), GatewayError> {
+        let gateway = Arc::clone(&self.config.gateway);
+        let Some(record) = gateway.entry::<NodeEntry>(keys::node(&self.node)).await? else {
+            return Ok(());
+        };
+        for job in record.runs.as_slice() {
+            let Some(entry) = gateway.entry::<JobEntry>(keys::job(job)).await? else { continue };
+            let is_placed =
+                entry.live().any(|run| run.node == self.node && run.state == RunState::Placed);
+            if is_placed && !self.books.runs.contains_key(job) {
+                self.begin_run(*job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks through what happened in a block.
+    async fn block(&mut self, frame: &[u8]) {
+        let Ok(Reply::Block { events: EventList(events), .. }) = Reply::from_bytes(frame) else {
+            return;
+        };
+        for event in events {
+            self.event(&event).await;
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is no business of a node")]
+    async fn event(&mut self, event: &Event) {
+        let node = self.node;
+        match *event {
+            Event::JobPlaced { job, node: to, .. } if to == node => self.begin_run(job),
+            Event::ResultCommitted { job, node: by } if by == node => {
+                if let Some(ran) = self.books.runs.get(&job) {
+                    self.outbox.reveal(job, ran.result, ran.salt).await;
+                }
+            }
+            Event::ResultRevealed { node: by, .. } if by == node => {
+                self.deeds.runs += 1;
+                self.tell.send_replace(self.deeds);
+            }
+            Event::CheckDrawn { job, node: to, .. } if to == node => self.begin_check(job),
+            Event::CheckCommitted { job, node: by } if by == node => self.show(job),
+            Event::CheckPassed { job, node: by } if by == node => {
+                self.books.checks.remove(&job);
+                self.deeds.checks += 1;
+                self.tell.send_replace(self.deeds);
+            }
+            Event::DisputeOpened { job, .. } | Event::ClaimPicked { job, .. } => {
+                self.defend(job);
+            }
+            Event::DisputeAnswered { job, .. } => self.challenge(job),
+            Event::JobSettled { job, .. }
+            | Event::JobFailed { job, .. }
+            | Event::JobExpired { job, .. }
+            | Event::JobCancelled { job, .. } => self.forget(&job),
+            Event::RunEnded { job, node: by, .. } if by == node => self.forget(&job),
+            Event::DisputeEnded { job, .. } => {
+                self.books.objections.remove(&job);
+            }
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, job: &JobId) {
+        self.books.runs.remove(job);
+        self.books.checks.remove(job);
+        self.books.objections.remove(job);
+        self.desk.remove(job);
+    }
+
+    async fn report(&mut self, report: Report) {
+        match report {
+            Report::Ran(job, ran) => {
+                let seal = ran.result.seal(&self.node, &ran.salt);
+                self.desk.put(job, Arc::clone(&ran.run));
+                self.books.runs.insert(job, *ran);
+                self.outbox.commit(job, seal).await;
+            }
+            Report::Failed(job, failure) => {
+                self.deeds.given_up += 1;
+                self.tell.send_replace(self.deeds);
+                self.outbox.give_up(job, failure).await;
+            }
+            Report::Checked(job, checked) => {
+                let seal = checked.answer.seal(&self.node, &checked.salt);
+                self.books.checks.insert(job, *checked);
+                self.outbox.commit_check(job, seal).await;
+            }
+            Report::Wrong(job, run) => {
+                self.deeds.objections += 1;
+                self.tell.send_replace(self.deeds);
+                self.books.objections.insert(job, Arc::new(dispute::Objection::new(run)));
+                self.outbox.object(job).await;
+            }
+        }
+    }
+
+    fn begin_run(&mut self, job: JobId) {
+        let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
+        self.tasks.spawn(async move {
+            let report = match work::run(&config, job).await {
+                Ok(ran) => Report::Ran(job, Box::new(ran)),
+                Err(error) => {
+                    tracing::warn!(%job, %error, "a run is given up");
+                    Report::Failed(job, error.failure())
+                }
+            };
+            // The agent has stopped if nobody hears this.
+            let _unheard = reports.send(report).await;
+        });
+    }
+
+    fn begin_check(&mut self, job: JobId) {
+        let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
+        let node = self.node;
+        self.tasks.spawn(async move {
+            match check::check(&config, &node, job).await {
+                Ok(check::Verdict::Right(checked)) => {
+                    let _unheard = reports.send(Report::Checked(job, checked)).await;
+                }
+                Ok(check::Verdict::Wrong(run)) => {
+                    let _unheard = reports.send(Report::Wrong(job, run)).await;
+                }
+                Err(error) => tracing::warn!(%job, %error, "a check was not done"),
+            }
+        });
+    }
+
+    /// Shows an answer once all of its round have committed to theirs.
+    fn show(&mut self, job: JobId) {
+        let Some(checked) = self.books.checks.get(&job) else { return };
+        let (answer, salt, node) = (checked.answer, checked.salt, self.node);
+        let (config, outbox) = (Arc::clone(&self.config), self.outbox.clone());
+        self.tasks.spawn(async move {
+            if check::wait_for_turn(&config, &node, job).await {
+                outbox.reveal_check(job, answer, salt).await;
+            }
+        });
+    }
+
+    fn defend(&mut self, job: JobId) {
+        let Some(ran) = self.books.runs.get(&job) else { return };
+        let (config, run) = (Arc::clone(&self.config), Arc::clone(&ran.run));
+        let outbox = self.outbox.clone();
+        self.tasks.spawn(async move {
+            if let Err(error) = dispute::defend(&config, &outbox, job, &run).await {
+                tracing::warn!(%job, %error, "a result is not defended");
+            }
+        });
+    }
+
+    fn challenge(&mut self, job: JobId) {
+        let Some(objection) = self.books.objections.get(&job).map(Arc::clone) else { return };
+        let (config, outbox) = (Arc::clone(&self.config), self.outbox.clone());
+        self.tasks.spawn(async move {
+            if let Err(error) = dispute::challenge(&config, &outbox, job, &objection).await {
+                tracing::warn!(%job, %error, "an objection is not pursued");
+            }
+        });
+    }
+}
+
+/// Tells all validators, again and again, that the node is there.
+async fn say_hello(config: Arc<AgentConfig>) {
+    loop {
+        config.gateway.hello(&config.relay).await;
+        tokio::time::sleep(HELLO_EVERY).await;
+    }
+}
+
+impl CallHandler for Desk {
+    fn call(&self, from: PeerId, request: Vec<u8>, reply: ReplySender) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let answer = match Request::from_bytes(&request) {
+                Ok(Request::Handover { job }) => self.handover(from, &job).await,
+                Ok(_) | Err(_) => Reply::Failed { why: Failure::Malformed },
+            };
+            let _left = reply.send(answer.to_bytes()).await;
+        })
+    }
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, Arc<TensorRun>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, job: JobId, run: Arc<TensorRun>) {
+        self.lock().insert(job, run);
+    }
+
+    fn get(&self, job: &JobId) -> Option<Arc<TensorRun>> {
+        self.lock().get(job).cloned()
+    }
+
+    fn remove(&self, job: &JobId) {
+        self.lock().remove(job);
+    }
+
+    /// Gives a drawn checker what it needs to recompute the trace.
+    async fn handover(&self, from: PeerId, job: &JobId) -> Reply {
+        let failed = |why| Reply::Failed { why };
+        let run = self.get(job);
+        let Some(run) = run else { return failed(Failure::NoPackage) };
+        let entry = self.gateway.entry::<JobEntry>(keys::job(job)).await;
+        let node = NodeId::new(*from.as_bytes());
+        let is_drawn = |entry: &JobEntry| {
+            entry.checks.as_slice().iter().any(|check| check.node == node && check.is_open())
+        };
+        match entry {
+            Ok(Some(entry)) if is_drawn(&entry) => {
+                match Bytes::new(run.trace().handover().to_bytes()) {
+                    Ok(handover) => Reply::Handover { handover },
+                    Err(_) => failed(Failure::Busy),
+                }
+            }
+            Ok(_) => failed(Failure::NotChosen),
+            Err(_) => failed(Failure::Busy),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Both sides of a dispute: what follows from one's own run is computed, nothing is decided here.
+
+use super::AgentConfig;
+use super::outbox::Outbox;
+use super::patience;
+use super::work::WorkError;
+use crate::tensor_run::{TensorRun, bounded};
+use std::sync::{Arc, Mutex, PoisonError};
+use tg_ledger::{DisputeEntry, Turn};
+use tg_tensor::commit::TILE;
+use tg_tensor::dispute::{Answer, Child, Difference, descend, differs, make_step};
+use tg_tensor::judge::Evidence;
+use tg_tensor::trace::Witness;
+use tg_types::{AccountId, Action, Decode, Encode, JobId};
+
+/// As the provider: says what the claim in dispute is made of, or shows that it is right.
+pub(crate) async fn defend(
+    config: &AgentConfig,
+    outbox: &Outbox,
+    job: JobId,
+    run: &TensorRun,
+) -> Result<(), WorkError> {
+    let is_turn = |dispute: &DisputeEntry| dispute.turn == Turn::Provider;
+    let Some(dispute) = patience::dispute(config, job, is_turn).await? else { return Ok(()) };
+    let claim = Child::from_bytes(dispute.claim.as_slice())?;
+    let witness = run.witness()?;
+    let action = match make_step(&witness, &claim) {
+        Some(step) => evidence(job, &Evidence::Step(step)),
+        None => descend(&witness, &claim.node).ok().and_then(|answer| {
+            Some(Action::AnswerDispute { job, answer: bounded(answer.to_bytes())? })
+        }),
+    };
+    if let Some(action) = action {
+        outbox.send(action).await;
+    }
+    Ok(())
+}
+
+fn evidence(job: JobId, evidence: &Evidence) -> Option<Action> {
+    Some(Action::JudgeDispute { job, evidence: bounded(evidence.to_bytes())? })
+}
+
+/// As the challenger: picks the first claim that differs from one's own, or shows that it is wrong.
+pub(crate) async fn challenge(
+    config: &AgentConfig,
+    outbox: &Outbox,
+    job: JobId,
+    objection: &Objection,
+) -> Result<(), WorkError> {
+    let me = AccountId::from(config.key.public());
+    let is_turn =
+        |dispute: &DisputeEntry| dispute.challenger == me && dispute.turn == Turn::Challenger;
+    let dispute = patience::dispute(config, job, is_turn).await?;
+    let Some(theirs) = dispute.as_ref().and_then(|dispute| dispute.answer.clone()) else {
+        return Ok(());
+    };
+    let Some(dispute) = dispute else { return Ok(()) };
+    let theirs = Answer::from_bytes(theirs.as_slice())?;
+    let claim = Child::from_bytes(dispute.claim.as_slice())?;
+    for action in objection.reply(job, &claim, &theirs)? {
+        outbox.send(action).await;
+    }
+    Ok(())
+}
+
+/// A result that is wrong in our eyes, with the run as it ought to be and what the provider has
+/// said of its own so far.
+pub(crate) struct Objection {
+    run: Arc<TensorRun>,
+    // Answers come one after the other, but from tasks that the compiler cannot order.
+    answers: Mutex<Vec<Answer>>,
+}
+
+impl Objection {
+    pub(crate) fn new(run: Arc<TensorRun>) -> Self {
+        Self { run, answers: Mutex::default() }
+    }
+
+    /// What to say to an answer: which claim is the first wrong one, and, once it is small enough,
+    /// the evidence.
+    fn reply(&self, job: JobId, claim: &Child, theirs: &Answer) -> Result<Vec<Action>, WorkError> {
+        let mut witness = self.run.witness()?;
+        let mine = descend(&witness, &claim.node).map_err(|_| WorkError::Kind)?;
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.push(theirs.clone());
+        answers.iter().for_each(|answer| witness.learn(answer));
+        drop(answers);
+        let actions = match differs(&mine, theirs) {
+            Some(Difference::Child(place)) => {
+                let child = u8::try_from(place).map_err(|_| WorkError::Kind)?;
+                let picked = theirs.children.get(place).ok_or(WorkError::Kind)?;
+                let step = make_step(&witness, picked).map(Evidence::Step);
+                let shown = step.and_then(|step| evidence(job, &step));
+                [Some(Action::PickClaim { job, child }), shown]
+            }
+            Some(Difference::Salt) => {
+                [evidence(job, &Evidence::Salt(self.run.trace().handover())), None]
+            }
+            None => [traced(&witness).and_then(|tiles| evidence(job, &tiles)), None],
+        };
+        Ok(actions.into_iter().flatten().collect())
+    }
+}
+
+/// The trace is right and the output beside it is not: what the trace says of the outputs.
+fn traced(witness: &Witness<'_>) -> Option<Evidence> {
+    let program = witness.program();
+    let mut tiles = Vec::new();
+    for output in program.outputs() {
+        let count = program.spec(output.value)?.elements().div_ceil(TILE);
+        for tile in 0..u32::try_from(count).ok()? {
+            tiles.push(witness.open(output.value, tile)?);
+        }
+    }
+    Some(Evidence::Traced(tiles))
+}

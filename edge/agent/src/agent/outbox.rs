@@ -1,0 +1,189 @@
+//! Transactions of a node, one after the other: what comes within a moment goes into one.
+
+use super::AgentConfig;
+use std::sync::Arc;
+use std::time::Duration;
+use tg_gateway::GatewayError;
+use tg_types::tx::{OpenedCheck, OpenedResult, REPORTS_PER_TX_MAX, Sealed};
+use tg_types::{
+    AccountId, Action, CheckAnswer, Hash32, JobId, Lane, List, Reason, RunFailure, RunResult,
+};
+use tokio::sync::mpsc;
+
+/// What waits to be sent.
+const QUEUE: usize = 4_096;
+
+/// How long something may wait for company.
+const GATHER: Duration = Duration::from_millis(15);
+
+/// How often a transaction that met a full pool or a lost connection is tried again.
+const TRIES_MAX: u32 = 20;
+
+/// How long to wait between tries.
+const AGAIN: Duration = Duration::from_millis(150);
+
+/// Something to be said on the chain.
+#[derive(Clone, Debug)]
+enum Item {
+    Commit(Sealed),
+    Reveal(OpenedResult),
+    CommitCheck(Sealed),
+    RevealCheck(OpenedCheck),
+    Other(Action),
+}
+
+/// The way to the task that sends.
+#[derive(Clone)]
+pub(crate) struct Outbox {
+    items: mpsc::Sender<Item>,
+}
+
+impl Outbox {
+    /// Starts the task; it ends when the last outbox is dropped.
+    pub(crate) fn start(config: Arc<AgentConfig>) -> Self {
+        let (items, inbox) = mpsc::channel(QUEUE);
+        tokio::spawn(run(config, inbox));
+        Self { items }
+    }
+
+    async fn put(&self, item: Item) {
+        if self.items.send(item).await.is_err() {
+            tracing::debug!("the outbox is closed");
+        }
+    }
+
+    pub(crate) async fn commit(&self, job: JobId, seal: Hash32) {
+        self.put(Item::Commit(Sealed { job, seal })).await;
+    }
+
+    pub(crate) async fn reveal(&self, job: JobId, result: RunResult, salt: [u8; 32]) {
+        self.put(Item::Reveal(OpenedResult { job, result, salt })).await;
+    }
+
+    pub(crate) async fn commit_check(&self, job: JobId, seal: Hash32) {
+        self.put(Item::CommitCheck(Sealed { job, seal })).await;
+    }
+
+    pub(crate) async fn reveal_check(&self, job: JobId, answer: CheckAnswer, salt: [u8; 32]) {
+        self.put(Item::RevealCheck(OpenedCheck { job, answer, salt })).await;
+    }
+
+    pub(crate) async fn give_up(&self, job: JobId, failure: RunFailure) {
+        self.put(Item::Other(Action::GiveUp { job, failure })).await;
+    }
+
+    pub(crate) async fn object(&self, job: JobId) {
+        self.put(Item::Other(Action::Object { job })).await;
+    }
+
+    pub(crate) async fn send(&self, action: Action) {
+        self.put(Item::Other(action)).await;
+    }
+}
+
+async fn run(config: Arc<AgentConfig>, mut inbox: mpsc::Receiver<Item>) {
+    while let Some(first) = inbox.recv().await {
+        let mut items = vec![first];
+        tokio::time::sleep(GATHER).await;
+        while items.len() < QUEUE
+            && let Ok(item) = inbox.try_recv()
+        {
+            items.push(item);
+        }
+        for action in actions(items) {
+            deliver(&config, action).await;
+        }
+    }
+}
+
+/// As few transactions as can say all of it, in the order of a job's steps.
+fn actions(items: Vec<Item>) -> Vec<Action> {
+    let (mut commits, mut reveals) = (Vec::new(), Vec::new());
+    let (mut check_commits, mut check_reveals) = (Vec::new(), Vec::new());
+    let mut others = Vec::new();
+    for item in items {
+        match item {
+            Item::Commit(seal) => commits.push(seal),
+            Item::Reveal(result) => reveals.push(result),
+            Item::CommitCheck(seal) => check_commits.push(seal),
+            Item::RevealCheck(answer) => check_reveals.push(answer),
+            Item::Other(action) => others.push(action),
+        }
+    }
+    let mut actions = Vec::new();
+    batches(&commits, &mut actions, |seals| Action::CommitResults { seals });
+    batches(&reveals, &mut actions, |results| Action::RevealResults { results });
+    batches(&check_commits, &mut actions, |seals| Action::CommitChecks { seals });
+    batches(&check_reveals, &mut actions, |answers| Action::RevealChecks { answers });
+    actions.append(&mut others);
+    actions
+}
+
+fn batches<T: Clone>(
+    items: &[T],
+    actions: &mut Vec<Action>,
+    action: impl Fn(List<T, 1, REPORTS_PER_TX_MAX>) -> Action,
+) {
+    for batch in items.chunks(REPORTS_PER_TX_MAX) {
+        actions.extend(List::new(batch.to_vec()).ok().map(&action));
+    }
+}
+
+/// Sends one transaction and waits until it is final.
+async fn deliver(config: &AgentConfig, action: Action) {
+    let account = AccountId::from(config.key.public());
+    let what = action.name();
+    for _ in 0..TRIES_MAX {
+        let nonce = config.gateway.nonce(account, Lane::FIRST).await;
+        let sent = match nonce {
+            Ok(nonce) => {
+                let place = (Lane::FIRST, nonce);
+                config.gateway.send(&config.key, place, action.clone()).await.map(|_| ())
+            }
+            Err(error) => Err(error),
+        };
+        match sent {
+            Ok(()) => return,
+            Err(GatewayError::Ledger(reason)) if !is_passing(reason) => {
+                tracing::debug!(what, %reason, "a transaction did nothing");
+                return;
+            }
+            Err(error) => tracing::debug!(what, %error, "a transaction is tried again"),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+    tracing::warn!(what, "a transaction was given up");
+}
+
+/// Whether a refusal may not stand the next time.
+fn is_passing(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NonceTooLow
+            | Reason::NonceTooHigh
+            | Reason::PoolFull
+            | Reason::PoolDuplicate
+            | Reason::SenderBusy
+            | Reason::Expired
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Item, actions};
+    use tg_types::tx::{REPORTS_PER_TX_MAX, Sealed};
+    use tg_types::{Action, Hash32, JobId};
+
+    #[test]
+    fn what_waits_goes_into_few_transactions_in_the_order_of_steps() {
+        let job = |number: u8| JobId::new([number; 32]);
+        let seal = Hash32::new([0; 32]);
+        let mut items = vec![Item::Other(Action::Object { job: job(1) })];
+        let more = u8::try_from(REPORTS_PER_TX_MAX).expect("few") + 1;
+        items.extend((0..more).map(|number| Item::Commit(Sealed { job: job(number), seal })));
+        items.push(Item::CommitCheck(Sealed { job: job(2), seal }));
+        let sent = actions(items);
+        let names: Vec<&str> = sent.iter().map(Action::name).collect();
+        assert_eq!(names, ["CommitResults", "CommitResults", "CommitChecks", "Object"]);
+    }
+}

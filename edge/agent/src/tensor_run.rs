@@ -1,0 +1,172 @@
+//! Running a tensor program for somebody: what goes in, what comes out, and everything that is
+//! needed later to show that it was done.
+
+use std::sync::Arc;
+use tg_gateway::package::Blobs;
+use tg_gateway::{PackageError, TensorInputs};
+use tg_tensor::commit::Salt;
+use tg_tensor::trace::{Run, Subject, Trace, TraceError, Witness, WitnessError, inputs_root};
+use tg_tensor::{Model, ModelError, Options, RunError, Runner, Tensor, TensorError};
+use tg_types::{Bytes, Hash32, Work};
+
+/// Why a job was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum TensorRunError {
+    /// The model cannot be read.
+    #[error("model cannot be read")]
+    Model(#[from] ModelError),
+    /// An input cannot be read.
+    #[error("input {index} cannot be read")]
+    Input {
+        /// Which.
+        index: usize,
+        /// What is wrong with it.
+        source: TensorError,
+    },
+    /// The package is not what the job says.
+    #[error("package is not what the job says")]
+    OtherWork,
+    /// The program does not run.
+    #[error("program does not run")]
+    Run(#[from] RunError),
+    /// The trace cannot be made.
+    #[error("trace cannot be made")]
+    Trace(#[from] TraceError),
+    /// The outputs cannot be packed.
+    #[error("outputs cannot be packed")]
+    Package(#[from] PackageError),
+    /// What was kept does not fit together.
+    #[error("run does not fit its program")]
+    Witness(#[from] WitnessError),
+}
+
+/// A finished run with all that a defence of it needs.
+#[derive(Debug)]
+pub struct TensorRun {
+    model: Arc<Model>,
+    inputs: Vec<Tensor>,
+    inputs_salt: Salt,
+    operations: Vec<Tensor>,
+    trace: Trace,
+}
+
+impl TensorRun {
+    /// Runs what a package asks for, after checking that it is what the job names. The trace is
+    /// salted with `salt`: a provider's own, or the one a checker was handed.
+    ///
+    /// # Errors
+    /// If the package is not what the job says, or does not run.
+    pub fn new(package: &TensorInputs, work: &Work, salt: Salt) -> Result<Self, TensorRunError> {
+        let Work::Tensor { program, weights, inputs: root } = work else {
+            return Err(TensorRunError::OtherWork);
+        };
+        let model = Model::from_bytes(package.model.as_slice())?;
+        if model.id() != *program || model.weights_root() != *weights {
+            return Err(TensorRunError::OtherWork);
+        }
+        let inputs_salt = Salt::new(package.salt);
+        let inputs = read_inputs(&model, package)?;
+        if inputs_root(&inputs, &inputs_salt) != *root {
+            return Err(TensorRunError::OtherWork);
+        }
+        let model = Arc::new(model);
+        let runner = Runner::new(Arc::clone(&model), Options::default());
+        let operations = runner.run_keeping(&inputs)?;
+        let trace = Trace::of(model.program(), salt, &operations)?;
+        Ok(Self { model, inputs, inputs_salt, operations, trace })
+    }
+
+    /// All that is known of the run.
+    ///
+    /// # Errors
+    /// Never, for a run of this program.
+    pub fn witness(&self) -> Result<Witness<'_>, TensorRunError> {
+        let (inputs, operations) = (&self.inputs, &self.operations);
+        let run = Run { inputs, inputs_salt: self.inputs_salt, operations };
+        Ok(Witness::new(&self.model, run, &self.trace)?)
+    }
+
+    /// What is claimed of the run.
+    ///
+    /// # Errors
+    /// Never, for a run of this program.
+    pub fn subject(&self) -> Result<Subject, TensorRunError> {
+        Ok(self.witness()?.subject())
+    }
+
+    /// The trace.
+    #[must_use]
+    pub const fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The outputs as a package carries them.
+    ///
+    /// # Errors
+    /// If there are too many or too large ones.
+    pub fn outputs(&self) -> Result<Blobs, TensorRunError> {
+        let witness = self.witness()?;
+        let outputs = self.model.program().outputs().iter();
+        let tensors = outputs.filter_map(|output| witness.tensor(output.value));
+        Ok(Blobs::new(tensors.map(tensor_bytes).collect())?)
+    }
+
+    /// A lie for demonstrations: the same run with one number of the last operation changed, as
+    /// somebody would hand in who did not compute it.
+    ///
+    /// # Errors
+    /// If the program has no operations.
+    pub fn falsified(mut self) -> Result<Self, TensorRunError> {
+        let program = self.model.program();
+        let last = program.operations().len().checked_sub(1);
+        let (Some(last), Some(tensor)) = (last, self.operations.last()) else {
+            return Err(TensorRunError::OtherWork);
+        };
+        let spec = program.operations()[last].spec;
+        let mut numbers = tensor.to_numbers();
+        if let Some(number) = numbers.first_mut() {
+            *number = if *number == i64::from(spec.hi) { i64::from(spec.lo) } else { *number + 1 };
+        }
+        let wrong = Tensor::new(&spec, &numbers);
+        let wrong = wrong.map_err(|source| TensorRunError::Input { index: last, source })?;
+        self.operations[last] = wrong;
+        self.trace = Trace::of(program, *self.trace.salt(), &self.operations)?;
+        Ok(self)
+    }
+}
+
+fn read_inputs(model: &Model, package: &TensorInputs) -> Result<Vec<Tensor>, TensorRunError> {
+    let stated = model.program().inputs();
+    let given = package.inputs.as_slice();
+    if stated.len() != given.len() {
+        return Err(TensorRunError::OtherWork);
+    }
+    let read = stated.iter().zip(given).enumerate().map(|(index, (input, bytes))| {
+        Tensor::from_bytes(&input.spec, bytes.as_slice())
+            .map_err(|source| TensorRunError::Input { index, source })
+    });
+    read.collect()
+}
+
+/// The digest by which a checker shows that it did the work: of the outputs of all operations,
+/// hashed with a seed of its own, so that no two checkers can give the same answer by copying.
+#[must_use]
+pub fn work_digest(run: &TensorRun, seed: &Hash32) -> Hash32 {
+    let salt = Salt::new(*seed.as_bytes());
+    let trace = Trace::of(run.model.program(), salt, &run.operations);
+    trace.map_or(Hash32::new([0; 32]), |trace| trace.root())
+}
+
+/// The bytes of a tensor as a package carries them.
+#[must_use]
+pub fn tensor_bytes(tensor: &Tensor) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    tensor.append_bytes(0..tensor.len(), &mut bytes);
+    bytes
+}
+
+/// As much of some bytes as a message of this size can carry.
+#[must_use]
+pub fn bounded<const MAX: usize>(bytes: Vec<u8>) -> Option<Bytes<MAX>> {
+    Bytes::new(bytes).ok()
+}

@@ -1,0 +1,266 @@
+//! What is asked and answered. Canonical bytes, because the same rule holds for all bytes of the
+//! product: one form for each value, everything bounded.
+
+use tg_net::{BlobId, PeerId, RelayUrl};
+use tg_privacy::{WrapPublic, Wrapped};
+use tg_types::tx::TX_BYTES_MAX;
+use tg_types::{
+    AccountId, Amount, Bytes, Decode, DecodeError, Encode, Event, GenesisHash, Hash32, Height,
+    JobId, Lane, List, Nonce, Reader, Reason, StateKey, Tick, wire,
+};
+
+/// Entries that one answer lists.
+pub const LISTED_MAX: usize = 1_024;
+
+/// The largest entry of the state that travels: a program's piece and its opening fit.
+pub const ENTRY_BYTES_MAX: usize = 64 * 1024;
+
+wire! {
+    /// What somebody asks of a validator, or a checker of a provider.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Request {
+        /// Which network, and how far it is.
+        Status = 1,
+        /// I am here, behind this relay. Nothing of it goes on chain.
+        Hello {
+            /// The relay.
+            relay: RelayUrl,
+        } = 2,
+        /// An entry of the latest final state.
+        Entry {
+            /// Under which key.
+            key: StateKey,
+        } = 3,
+        /// All registered nodes.
+        Nodes = 4,
+        /// The next nonce of an account's lane.
+        Nonce {
+            /// Whose.
+            account: AccountId,
+            /// In which lane.
+            lane: Lane,
+        } = 5,
+        /// Take a transaction in and say when it is final.
+        Submit {
+            /// The signed transaction.
+            tx: Bytes<TX_BYTES_MAX>,
+        } = 6,
+        /// Tell what happens, block by block.
+        Follow = 7,
+        /// The key to which shares for this validator are wrapped.
+        WrapKey = 8,
+        /// Fetch a package from me and keep it.
+        Keep {
+            /// Which.
+            package: BlobId,
+            /// How long it is.
+            bytes: u64,
+        } = 9,
+        /// Give me your share of a job's key: I run it or check it.
+        Release {
+            /// The job.
+            job: JobId,
+            /// The key to which the share is wrapped.
+            to: WrapPublic,
+        } = 10,
+        /// As a checker of your result: what do I need to recompute its trace?
+        Handover {
+            /// The job.
+            job: JobId,
+        } = 11,
+        /// Trial money, on local networks.
+        Faucet {
+            /// For whom.
+            account: AccountId,
+            /// How much.
+            amount: Amount,
+        } = 12,
+        /// All jobs that are on record.
+        Jobs = 13,
+        /// Behind which relay a peer is that said so.
+        Whereabouts {
+            /// Which peer.
+            peer: PeerId,
+        } = 14,
+    }
+}
+
+wire! {
+    /// What is answered.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Reply {
+        /// How far the network is.
+        Status {
+            /// The network.
+            genesis: GenesisHash,
+            /// The last final block.
+            height: Height,
+            /// Its time.
+            tick: Tick,
+        } = 1,
+        /// Done.
+        Done = 2,
+        /// An entry, or none.
+        Entry {
+            /// Its bytes.
+            bytes: Option<Bytes<ENTRY_BYTES_MAX>>,
+        } = 3,
+        /// Entries of one kind.
+        Entries {
+            /// Their ids and bytes.
+            entries: List<ListedEntry, 0, LISTED_MAX>,
+        } = 4,
+        /// A nonce.
+        Nonce {
+            /// The next one.
+            next: Nonce,
+        } = 5,
+        /// A transaction is final.
+        Final {
+            /// In which block.
+            height: Height,
+            /// Whether it did what it asked for, and if not, why.
+            reason: Reason,
+        } = 6,
+        /// A transaction was not taken.
+        Refused {
+            /// Why.
+            reason: Reason,
+        } = 7,
+        /// What happened in a block.
+        Block {
+            /// Which.
+            height: Height,
+            /// Its time.
+            tick: Tick,
+            /// What happened.
+            events: EventList,
+        } = 8,
+        /// A wrap key.
+        WrapKey {
+            /// The key.
+            key: WrapPublic,
+        } = 9,
+        /// A share of a key.
+        Share {
+            /// Wrapped to whoever asked.
+            share: Wrapped,
+        } = 10,
+        /// What a checker needs.
+        Handover {
+            /// The handover of the tensor engine.
+            handover: Bytes<256>,
+        } = 11,
+        /// Where a peer is.
+        Whereabouts {
+            /// Behind this relay.
+            relay: RelayUrl,
+        } = 13,
+        /// It cannot be had.
+        Failed {
+            /// Why.
+            why: Failure,
+        } = 12,
+    }
+}
+
+wire! {
+    /// An entry in a list.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ListedEntry {
+        /// Its id.
+        pub id: Hash32,
+        /// Its bytes.
+        pub bytes: Bytes<ENTRY_BYTES_MAX>,
+    }
+}
+
+wire! {
+    /// Why something cannot be had.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+    pub enum Failure {
+        /// The request cannot be read, or is for somebody else.
+        Malformed = 1,
+        /// This node is stopping or too busy.
+        Busy = 2,
+        /// The chain has not chosen whoever asks.
+        NotChosen = 3,
+        /// The package is not here.
+        NoPackage = 4,
+        /// More than is kept for one peer.
+        Quota = 5,
+        /// Not on this network.
+        Unavailable = 6,
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "request cannot be read",
+            Self::Busy => "node is stopping or too busy",
+            Self::NotChosen => "chain has not chosen this node",
+            Self::NoPackage => "package is not here",
+            Self::Quota => "more than is kept for one peer",
+            Self::Unavailable => "not on this network",
+        })
+    }
+}
+
+/// Events of a block. As many as a block can have; a frame bounds their bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventList(pub Vec<Event>);
+
+/// The most events in one message. Blocks with more are told in several.
+pub const EVENTS_MAX: usize = 4_096;
+
+impl Encode for EventList {
+    fn encode(&self, out: &mut Vec<u8>) {
+        tg_types::codec::encode_list(&self.0, out);
+    }
+}
+
+impl Decode for EventList {
+    const BYTES_MIN: usize = 1;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.list(EVENTS_MAX).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EventList, Failure, Reply, Request};
+    use tg_types::{Decode as _, Encode as _, Event, Height, JobId, Tick};
+
+    #[test]
+    fn messages_are_read_back_and_nothing_else_is() {
+        let job = JobId::new([3; 32]);
+        for request in [Request::Status, Request::Follow, Request::Handover { job }] {
+            let bytes = request.to_bytes();
+            assert_eq!(Request::from_bytes(&bytes), Ok(request));
+            assert!(Request::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
+        }
+        let events = EventList(vec![Event::ResultNotDrawn { job }]);
+        let block = Reply::Block { height: Height::FIRST, tick: Tick::ZERO, events };
+        for reply in [Reply::Done, block, Reply::Failed { why: Failure::Quota }] {
+            let bytes = reply.to_bytes();
+            assert_eq!(Reply::from_bytes(&bytes), Ok(reply));
+            assert!(Reply::from_bytes(&bytes[..bytes.len() - 1]).is_err());
+        }
+    }
+
+    #[test]
+    fn prop_any_bytes_are_a_message_or_an_error() {
+        arbtest::arbtest(|u| {
+            let bytes: Vec<u8> = u.arbitrary()?;
+            if let Ok(request) = Request::from_bytes(&bytes) {
+                assert_eq!(request.to_bytes(), bytes);
+            }
+            if let Ok(reply) = Reply::from_bytes(&bytes) {
+                assert_eq!(reply.to_bytes(), bytes);
+            }
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,364 @@
+//! What a client hands to the network: everything a run needs, sealed once, with the key split
+//! among the validators. Anybody may hold a package; only those whom the chain chooses get enough
+//! shares to open it. A result travels the same way back, with its key wrapped to the client alone.
+
+use tg_privacy::{
+    CombineError, ContentKey, Context, KeyOf, OpenError, Purpose, Randomness, SealError, Share,
+    ShareBook, Threshold, ThresholdError, WrapContext, WrapPublic, WrapSecret, Wrapped, combine,
+    open_all, seal_all, split, unwrap, unwrap_share, wrap, wrap_share,
+};
+use tg_types::genesis::SEATS_MAX;
+use tg_types::{
+    AccountId, Decode, DecodeError, Encode, GenesisHash, Hash32, List, Reader, Tier, wire,
+};
+
+/// The largest package: what is kept in memory while it is sealed and opened.
+pub const PACKAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Why a package cannot be made or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum PackageError {
+    /// It is too long.
+    #[error("package has {found} bytes, at most {PACKAGE_BYTES_MAX} are allowed")]
+    TooLarge {
+        /// How long it is.
+        found: usize,
+    },
+    /// Too many validators, or none.
+    #[error("key cannot be split among the validators")]
+    Threshold(#[from] ThresholdError),
+    /// It cannot be sealed.
+    #[error("package cannot be sealed")]
+    Seal(#[from] SealError),
+    /// It cannot be read.
+    #[error("package cannot be read")]
+    Decode(#[from] DecodeError),
+    /// The shares give no key.
+    #[error("shares give no key")]
+    Combine(#[from] CombineError),
+    /// The key does not open it.
+    #[error("package does not open")]
+    Open(#[from] OpenError),
+    /// It was wrapped to somebody else.
+    #[error("key was not wrapped to us")]
+    Unwrap(#[from] tg_privacy::UnwrapError),
+    /// It holds something else.
+    #[error("package holds something else")]
+    Kind,
+}
+
+wire! {
+    /// What a run of a tensor program reads.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct TensorInputs {
+        /// The secret of the inputs' salt.
+        pub salt: [u8; 32],
+        /// The key to which the result is wrapped.
+        pub result_to: WrapPublic,
+        /// The tier, so that a checker knows what is expected of it.
+        pub tier: Tier,
+        /// The bytes of the model: program and weights.
+        pub model: Blob,
+        /// The inputs, one after the other, as bytes of tensors.
+        pub inputs: Blobs,
+    }
+}
+
+/// The most inputs or outputs of a run.
+pub const BLOBS_MAX: usize = 64;
+
+/// Byte strings, such as the inputs or outputs of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blobs(Vec<Blob>);
+
+impl Blobs {
+    /// Takes byte strings, if there are not too many.
+    ///
+    /// # Errors
+    /// If there are too many, or one is too long.
+    pub fn new(bytes: Vec<Vec<u8>>) -> Result<Self, PackageError> {
+        if bytes.len() > BLOBS_MAX {
+            return Err(PackageError::Kind);
+        }
+        bytes.into_iter().map(blob).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The byte strings.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Blob] {
+        &self.0
+    }
+}
+
+impl Encode for Blobs {
+    fn encode(&self, out: &mut Vec<u8>) {
+        tg_types::codec::encode_list(&self.0, out);
+    }
+}
+
+impl Decode for Blobs {
+    const BYTES_MIN: usize = 1;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        // One after the other: a byte string may be short, so their number alone promises nothing.
+        let count = reader.length(0, BLOBS_MAX)?;
+        let mut blobs = Vec::new();
+        for _ in 0..count {
+            blobs.push(Blob::decode(reader)?);
+        }
+        Ok(Self(blobs))
+    }
+}
+
+/// Bytes within a package.
+pub type Blob = tg_types::Bytes<PACKAGE_BYTES_MAX>;
+
+/// Sealed bytes with what opens them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Package {
+    /// The key is in shares, one wrapped to each validator.
+    Escrowed {
+        /// What is public of the shares.
+        book: ShareBook,
+        /// One for each validator, in the order of the seats.
+        shares: List<Wrapped, 1, SEATS_MAX>,
+        /// The sealed bytes.
+        sealed: Blob,
+    },
+    /// The key is wrapped to one recipient.
+    Direct {
+        /// The key.
+        key: Wrapped,
+        /// The sealed bytes.
+        sealed: Blob,
+    },
+}
+
+/// Whose package it is, on which network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whose {
+    /// The network.
+    pub genesis: GenesisHash,
+    /// The client.
+    pub owner: AccountId,
+}
+
+impl Whose {
+    const fn context(&self, purpose: Purpose) -> Context {
+        let label = Hash32::new([0; 32]);
+        Context { genesis: self.genesis, owner: self.owner, purpose, label }
+    }
+}
+
+/// Where the shares of a key count.
+#[must_use]
+pub const fn share_context(genesis: GenesisHash, book: &ShareBook) -> WrapContext {
+    WrapContext { genesis, key_of: KeyOf::Content { id: *book.key().hash() } }
+}
+
+impl Package {
+    /// Seals what a run reads and splits the key among validators.
+    ///
+    /// # Errors
+    /// If it is too long, or there are too many validators.
+    pub fn seal_inputs(
+        plain: &[u8],
+        whose: &Whose,
+        validators: &[WrapPublic],
+        mut random: impl FnMut() -> [u8; 32],
+    ) -> Result<Self, PackageError> {
+        let key = ContentKey::new(random());
+        let mut chance = || Randomness::new(random());
+        let context = whose.context(Purpose::Input);
+        let sealed = blob(seal_all(&key, &context, chance(), plain)?)?;
+        let (book, shares) = split(&key, Threshold::quorum(validators.len())?, chance());
+        let context = share_context(whose.genesis, &book);
+        let pairs = shares.iter().zip(validators);
+        let shares = pairs.map(|(share, to)| wrap_share(share, to, &context, chance())).collect();
+        let found = validators.len();
+        let shares = List::new(shares).map_err(|_| ThresholdError::Of { found })?;
+        Ok(Self::Escrowed { book, shares, sealed })
+    }
+
+    /// Seals what a run gave to the client.
+    ///
+    /// # Errors
+    /// If it is too long.
+    pub fn seal_output(
+        plain: &[u8],
+        whose: &Whose,
+        to: &WrapPublic,
+        mut random: impl FnMut() -> [u8; 32],
+    ) -> Result<Self, PackageError> {
+        let key = ContentKey::new(random());
+        let mut chance = || Randomness::new(random());
+        let context = whose.context(Purpose::Output);
+        let sealed = blob(seal_all(&key, &context, chance(), plain)?)?;
+        let context = WrapContext {
+            genesis: whose.genesis,
+            key_of: KeyOf::Content { id: *key.commitment().hash() },
+        };
+        Ok(Self::Direct { key: wrap(&key, to, &context, chance()), sealed })
+    }
+
+    /// Opens a run's inputs with enough shares.
+    ///
+    /// # Errors
+    /// If the shares give no key, or the package holds something else.
+    pub fn open_inputs(&self, shares: &[Share], whose: &Whose) -> Result<Vec<u8>, PackageError> {
+        let Self::Escrowed { book, sealed, .. } = self else { return Err(PackageError::Kind) };
+        let key = combine(book, shares)?;
+        let context = whose.context(Purpose::Input);
+        Ok(open_all(&key, &context, sealed.as_slice())?.to_vec())
+    }
+
+    /// Opens a result.
+    ///
+    /// # Errors
+    /// If it was wrapped to somebody else, or holds something else.
+    pub fn open_output(&self, secret: &WrapSecret, whose: &Whose) -> Result<Vec<u8>, PackageError> {
+        let Self::Direct { key, sealed } = self else { return Err(PackageError::Kind) };
+        let header = tg_privacy::SealedHeader::decode(&mut Reader::new(sealed.as_slice()))?;
+        let context = WrapContext {
+            genesis: whose.genesis,
+            key_of: KeyOf::Content { id: *header.key().hash() },
+        };
+        let key = unwrap(key, secret, &context)?;
+        Ok(open_all(&key, &whose.context(Purpose::Output), sealed.as_slice())?.to_vec())
+    }
+
+    /// A validator's share.
+    ///
+    /// # Errors
+    /// If there is none for this seat, or it is not the one the book lists.
+    pub fn share_of(
+        &self,
+        seat: usize,
+        secret: &WrapSecret,
+        genesis: GenesisHash,
+    ) -> Result<Share, PackageError> {
+        let Self::Escrowed { book, shares, .. } = self else { return Err(PackageError::Kind) };
+        let wrapped = shares.as_slice().get(seat).ok_or(PackageError::Kind)?;
+        let share = unwrap_share(wrapped, secret, &share_context(genesis, book))?;
+        book.check(&share).map_err(|_| PackageError::Kind)?;
+        Ok(share)
+    }
+}
+
+fn blob(bytes: Vec<u8>) -> Result<Blob, PackageError> {
+    let found = bytes.len();
+    Blob::new(bytes).map_err(|_| PackageError::TooLarge { found })
+}
+
+impl Encode for Package {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Escrowed { book, shares, sealed } => {
+                out.push(1);
+                book.encode(out);
+                shares.encode(out);
+                sealed.encode(out);
+            }
+            Self::Direct { key, sealed } => {
+                out.push(2);
+                key.encode(out);
+                sealed.encode(out);
+            }
+        }
+    }
+}
+
+impl Decode for Package {
+    const BYTES_MIN: usize = 1;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let at = reader.position();
+        match reader.byte()? {
+            1 => Ok(Self::Escrowed {
+                book: ShareBook::decode(reader)?,
+                shares: List::decode(reader)?,
+                sealed: Blob::decode(reader)?,
+            }),
+            2 => Ok(Self::Direct { key: Wrapped::decode(reader)?, sealed: Blob::decode(reader)? }),
+            found => Err(DecodeError::Tag { at, found: found.into(), expected: "Package" }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Package, PackageError, Whose};
+    use tg_privacy::{Share, WrapPublic, WrapSecret};
+    use tg_types::{AccountId, Decode as _, Encode as _, GenesisHash, SecretKey};
+
+    fn random() -> impl FnMut() -> [u8; 32] {
+        let mut number = 0_u8;
+        move || {
+            number += 1;
+            [number; 32]
+        }
+    }
+
+    fn whose(number: u8) -> Whose {
+        let owner = AccountId::from(SecretKey::from_seed([number; 32]).public());
+        Whose { genesis: GenesisHash::new([9; 32]), owner }
+    }
+
+    fn validators() -> (Vec<WrapSecret>, Vec<WrapPublic>) {
+        let secrets: Vec<WrapSecret> = (1..=4).map(|n| WrapSecret::from_seed([n; 32])).collect();
+        let keys = secrets.iter().map(|secret| secret.public().clone()).collect();
+        (secrets, keys)
+    }
+
+    #[test]
+    fn inputs_open_with_a_quorum_of_shares_and_not_with_fewer() {
+        let (secrets, keys) = validators();
+        let made = Package::seal_inputs(b"numbers", &whose(1), &keys, random()).expect("small");
+        let package = Package::from_bytes(&made.to_bytes()).expect("one byte form");
+        assert_eq!(package, made);
+        let genesis = whose(1).genesis;
+        let share = |seat: usize| package.share_of(seat, &secrets[seat], genesis).expect("ours");
+        let shares: Vec<Share> = (1..4).map(share).collect();
+        assert_eq!(package.open_inputs(&shares, &whose(1)).expect("three of four"), b"numbers");
+        let few = package.open_inputs(&shares[1..], &whose(1));
+        assert!(matches!(few, Err(PackageError::Combine(_))));
+        let other = package.open_inputs(&shares, &whose(2));
+        assert!(matches!(other, Err(PackageError::Open(_))));
+        assert!(package.share_of(0, &secrets[1], genesis).is_err(), "not wrapped to that seat");
+        assert!(package.share_of(4, &secrets[1], genesis).is_err(), "no such seat");
+    }
+
+    #[test]
+    fn output_opens_for_the_client_alone() {
+        let client = WrapSecret::from_seed([7; 32]);
+        let made = Package::seal_output(b"a two", &whose(1), client.public(), random());
+        let made = made.expect("small");
+        let package = Package::from_bytes(&made.to_bytes()).expect("one byte form");
+        assert_eq!(package.open_output(&client, &whose(1)).expect("ours"), b"a two");
+        let stranger = WrapSecret::from_seed([8; 32]);
+        assert!(matches!(package.open_output(&stranger, &whose(1)), Err(PackageError::Unwrap(_))));
+        assert!(matches!(package.open_inputs(&[], &whose(1)), Err(PackageError::Kind)));
+        assert!(package.open_output(&client, &whose(2)).is_err());
+    }
+
+    #[test]
+    fn prop_truncated_or_changed_packages_never_open_wrongly() {
+        let client = WrapSecret::from_seed([7; 32]);
+        let made = Package::seal_output(b"a two", &whose(1), client.public(), random());
+        let bytes = made.expect("small").to_bytes();
+        arbtest::arbtest(|u| {
+            let mut changed = bytes.clone();
+            let at = u.choose_index(changed.len())?;
+            if u.arbitrary()? {
+                changed.truncate(at);
+            } else {
+                changed[at] ^= 1 << u.int_in_range(0..=7)?;
+            }
+            let opened = Package::from_bytes(&changed)
+                .map_err(PackageError::from)
+                .and_then(|package| package.open_output(&client, &whose(1)));
+            assert!(opened.is_err());
+            Ok(())
+        });
+    }
+}

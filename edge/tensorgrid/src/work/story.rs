@@ -1,0 +1,306 @@
+//! The first job of a network, told line by line: a drawn digit is classified by somebody else's
+//! machine, checked by others, and paid.
+
+use super::local::{Doors, LocalError, Provider, ProviderPlan};
+use super::order::{Client, Order, OrderError, Quote, quote};
+use crate::arrays::{self, Format};
+use crate::printer::{Printer, duration};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use tg_api::text::{Text, Tgrid};
+use tg_ledger::{JobEntry, keys};
+use tg_onnx::{Choices, Source};
+use tg_privacy::WrapSecret;
+use tg_tensor::{Array, Data, Model, Tensor};
+use tg_types::{
+    AccountId, Amount, DurationMs, Event, Hash32, JobId, JobStatus, Needs, NodeId, SecretKey, Tier,
+};
+
+/// A classifier of drawn digits, made by `fixtures/digits/make_digits.py`.
+const MODEL: &[u8] = include_bytes!("../../../../fixtures/digits/digits.onnx");
+
+/// Digits that we drew.
+const IMAGES: &[u8] = include_bytes!("../../../../fixtures/digits/strokes-images.npy");
+
+/// Which digits they are.
+const LABELS: &[u8] = include_bytes!("../../../../fixtures/digits/strokes-labels.npy");
+
+/// Images by which the integers of the program are chosen.
+const CALIBRATION: usize = 32;
+
+/// Side of an image.
+const SIDE: usize = 28;
+
+/// Pixels of an image.
+const PIXELS: usize = SIDE * SIDE;
+
+/// What the client of the story begins with.
+const CLIENT_MONEY: Amount = Amount::constant(10_000_000_000);
+
+/// What 10^12 multiply-adds of a provider cost.
+const PRICE: Amount = Amount::constant(1_000_000_000);
+
+/// What they cost of one that does not compute: it is cheaper, so it is chosen.
+const LIAR_PRICE: Amount = Amount::constant(500_000_000);
+
+/// Providers of a story.
+const PROVIDERS: u16 = 3;
+
+/// Why the story broke off.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoryError {
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    #[error(transparent)]
+    Gateway(#[from] tg_gateway::GatewayError),
+    #[error("there are no random numbers")]
+    Random(#[from] crate::files::FileError),
+    #[error("the model that comes with the program cannot be used")]
+    Model,
+    #[error("the job was not accepted, it is {0:?}")]
+    NotAccepted(JobStatus),
+}
+
+/// How the story ended.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Told {
+    /// The job.
+    pub(crate) job: Text<JobId>,
+    /// The digit that was found.
+    pub(crate) digit: usize,
+    /// The digit that was drawn.
+    pub(crate) drawn: usize,
+    /// What was quoted at most.
+    pub(crate) quoted: Tgrid,
+    /// What it cost.
+    pub(crate) charged: Tgrid,
+    /// Checkers that found the result right.
+    pub(crate) checkers: usize,
+    /// Who was caught lying.
+    pub(crate) slashed: Vec<Text<NodeId>>,
+    /// From handing in to payment.
+    pub(crate) paid_ms: u64,
+    /// The output, by content.
+    pub(crate) output: Text<Hash32>,
+}
+
+/// The digit to be classified, and the model that does it.
+struct Digit {
+    model: Model,
+    input: Tensor,
+    label: usize,
+}
+
+/// Makes the program of the classifier and takes one image.
+fn digit(which: usize) -> Option<Digit> {
+    let source = Source::read(MODEL, &tg_onnx::Options::default()).ok()?;
+    let images = numbers(IMAGES)?;
+    let labels = numbers(LABELS)?;
+    let sample = |place: usize| {
+        let pixels = images.get(place * PIXELS..(place + 1) * PIXELS)?;
+        let bright = pixels.iter().map(|pixel| pixel / 255.0).collect();
+        Array::new(vec![1, 1, SIDE, SIDE], Data::Float(bright)).ok()
+    };
+    let samples: Option<Vec<Vec<Array>>> =
+        (0..CALIBRATION).map(|place| sample(place).map(|array| vec![array])).collect();
+    let model = source.import(&samples?, &[], Choices { activation_bits: 8 }).ok()?.model;
+    let input = model.program().inputs().first()?.encode(&sample(which)?).ok()?;
+    let label = labels.get(which).map(|label| *label as usize)?;
+    Some(Digit { model, input, label })
+}
+
+/// The numbers of an array file as floats.
+fn numbers(bytes: &[u8]) -> Option<Vec<f32>> {
+    let (_, array) = arrays::parse(bytes, Format::Npy).ok()?.into_iter().next()?;
+    Some(array.to_floats())
+}
+
+/// Starts providers on this machine.
+pub(crate) async fn providers(
+    doors: &Doors,
+    cheat: bool,
+    printer: &Printer,
+) -> Result<Vec<Provider>, StoryError> {
+    let name = |text: &str| text.parse().map_err(|_| StoryError::Model);
+    let mut providers = Vec::new();
+    for number in 0..PROVIDERS {
+        let cheats = cheat && number == 0;
+        let plan = ProviderPlan {
+            region: name("here")?,
+            model: name("cpu")?,
+            memory_mib: 1_024,
+            slots: 4,
+            price_per_tera: if cheats { LIAR_PRICE } else { PRICE },
+            cheats,
+        };
+        providers.push(Provider::start(doors, &plan).await?);
+    }
+    let liar = if cheat { "; one of them lies" } else { "" };
+    printer.say(format_args!(
+        "{PROVIDERS} providers on this machine's processor have joined through the relay{liar}."
+    ));
+    Ok(providers)
+}
+
+/// Runs the first job and tells what happens.
+pub(crate) async fn tell(
+    doors: &Doors,
+    which: usize,
+    printer: &Printer,
+) -> Result<Told, StoryError> {
+    let digit = digit(which).ok_or(StoryError::Model)?;
+    let key = SecretKey::from_seed(crate::files::random()?);
+    let wrap = WrapSecret::from_seed(crate::files::random()?);
+    let gateway = doors.gateway(&key).await?;
+    gateway.serve(None).map_err(LocalError::from)?;
+    gateway.faucet(AccountId::from(key.public()), CLIENT_MONEY).await?;
+    let client = Client { gateway: &gateway, key: &key, wrap: &wrap };
+    let inputs = [digit.input.clone()];
+    let order = Order {
+        model: &digit.model,
+        inputs: &inputs,
+        tier: Tier::Sync,
+        needs: Needs::ANY,
+        run_max: DurationMs::new(5_000),
+        expires_after: DurationMs::MINUTE,
+    };
+    client.record(&digit.model).await?;
+    let price: Quote = quote(&gateway, &order).await?;
+    printer.say(format_args!(
+        "Quoted: {} at most for one digit, checked by others ({} for the run).",
+        price.charges.escrow, price.charges.pay
+    ));
+    let started = Instant::now();
+    let job = client.submit(&order, &price).await?;
+    printer
+        .say(format_args!("Escrowed: job {} is on the chain, its input is sealed.", short(&job)));
+    let mut told = Telling::default();
+    let entry: Option<JobEntry> = gateway.entry(keys::job(&job)).await?;
+    if let Some(run) = entry.as_ref().and_then(|entry| entry.runs.as_slice().first()) {
+        let at = duration(started.elapsed());
+        printer.say(format_args!("  {at:>7}  Placed: node {} runs it.", short(&run.node)));
+    }
+    let entry = client.follow(job, |event| told.note(event, started, printer)).await?;
+    if entry.status != JobStatus::Settled {
+        return Err(StoryError::NotAccepted(entry.status));
+    }
+    let outputs = client.result(&entry, &digit.model).await?;
+    let found = outputs.first().map(best).unwrap_or_default();
+    let paid = told.paid.unwrap_or_else(|| started.elapsed());
+    printer.say(format_args!(
+        "The drawn digit is a {found} (it was a {}); verified and paid in {}.",
+        digit.label,
+        duration(paid)
+    ));
+    let output = entry.result().map(|result| result.output).ok_or(StoryError::Model)?;
+    stop(&gateway).await;
+    Ok(Told {
+        job: Text(job),
+        digit: found,
+        drawn: digit.label,
+        quoted: Tgrid(price.charges.escrow),
+        charged: Tgrid(told.charged),
+        checkers: entry.passed(),
+        slashed: told.slashed.into_iter().map(Text).collect(),
+        paid_ms: u64::try_from(paid.as_millis()).unwrap_or(u64::MAX),
+        output: Text(output),
+    })
+}
+
+async fn stop(gateway: &tg_gateway::Gateway) {
+    if let Err(error) = gateway.peer().stop().await {
+        tracing::debug!(%error, "a peer did not stop well");
+    }
+}
+
+/// What has been told so far.
+#[derive(Default)]
+struct Telling {
+    charged: Amount,
+    slashed: Vec<NodeId>,
+    paid: Option<Duration>,
+}
+
+impl Telling {
+    fn note(&mut self, event: &Event, started: Instant, printer: &Printer) {
+        let at = duration(started.elapsed());
+        let line = match event {
+            Event::JobPlaced { node, run, .. } => {
+                format!("Placed: node {} runs it, as run {run}.", short(node))
+            }
+            Event::ResultCommitted { node, .. } => {
+                format!("Committed: node {} is bound to its result.", short(node))
+            }
+            Event::ResultRevealed { result, .. } => {
+                format!(
+                    "Revealed: output {}, trace {}.",
+                    short(&result.output),
+                    short(&result.trace)
+                )
+            }
+            Event::CheckDrawn { node, .. } => format!("Drawn: node {} checks it.", short(node)),
+            Event::CheckPassed { node, .. } => {
+                format!("Checked: node {} computed the same, to the bit.", short(node))
+            }
+            Event::DisputeOpened { .. } => {
+                "Disputed: a checker computed something else.".to_owned()
+            }
+            Event::DisputeEnded { why, .. } => format!("Judged: {}", why.sentence()),
+            Event::NodeSlashed { node, amount, .. } => {
+                self.slashed.push(*node);
+                format!("Slashed: node {} lost {amount}.", short(node))
+            }
+            Event::JobSettled { charged, refund, .. } => {
+                self.charged = *charged;
+                self.paid = Some(started.elapsed());
+                format!("Paid: {charged}; {refund} came back.")
+            }
+            Event::RunEnded { why, .. } => format!("Run ended: {}", why.sentence()),
+            Event::JobQueued { .. }
+            | Event::CheckCommitted { .. }
+            | Event::CheckMissed { .. }
+            | Event::DisputeAnswered { .. }
+            | Event::ClaimPicked { .. }
+            | Event::ProviderPaid { .. }
+            | Event::CheckerPaid { .. }
+            | Event::NodeFined { .. }
+            | Event::ResultNotDrawn { .. }
+            | Event::RunsDisagreed { .. }
+            | Event::JobFailed { .. }
+            | Event::JobCancelled { .. }
+            | Event::JobExpired { .. }
+            | Event::AccountCredited { .. }
+            | Event::Transferred { .. }
+            | Event::Staked { .. }
+            | Event::UnbondingStarted { .. }
+            | Event::Unbonded { .. }
+            | Event::NodeRegistered { .. }
+            | Event::NodeChanged { .. }
+            | Event::NodeLeft { .. }
+            | Event::NodeDropped { .. }
+            | Event::NodeAbsent { .. }
+            | Event::AbsenceReported { .. }
+            | Event::Slashed { .. }
+            | Event::PenaltyTaken { .. }
+            | Event::FeesShared { .. }
+            | Event::BeaconRecorded { .. }
+            | Event::ProgramRecorded { .. } => return,
+        };
+        printer.say(format_args!("  {at:>7}  {line}"));
+    }
+}
+
+/// The beginning of an id, as much as a person compares.
+pub(crate) fn short(id: &impl ToString) -> String {
+    id.to_string().chars().take(8).collect()
+}
+
+/// The place of the largest number.
+fn best(scores: &Tensor) -> usize {
+    let numbers = scores.to_numbers();
+    let best =
+        numbers.iter().enumerate().max_by_key(|(place, number)| (**number, usize::MAX - place));
+    best.map_or(0, |(place, _)| place)
+}

@@ -1,0 +1,67 @@
+//! Jobs, as a client sees them: quoted, run elsewhere, checked, charged as quoted.
+
+use crate::{
+    model::{fixture, write_floats},
+    support::{Home, text, turn},
+};
+use std::fs;
+
+/// Goal: another process has a program run by the network's providers and gets what it would have
+/// computed itself, for the price that was quoted. Method: the digits model on drawn digits.
+#[test]
+fn job_runs_elsewhere_and_costs_what_was_quoted() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0"]);
+    let (program, input) = (home.path("digits.tgp"), home.path("one.npy"));
+    let model = fixture("digits/digits.onnx");
+    home.run(&["model", "import", &model, "-o", text(&program)]).expect(0);
+    write_floats(&input, &[1, 1, 28, 28], &one_digit());
+    let quote = ["--json", "quote", text(&program), "--verify", "redundant:2"];
+    let quoted = home.run(&quote).expect(0).json();
+    let (here, there) = (home.path("here.npy"), home.path("there.npy"));
+    let local = ["model", "run", text(&program), "--input", text(&input), "-o", text(&here)];
+    home.run(&local).expect(0);
+    let run = ["run", text(&program), "-i", text(&input), "-o", text(&there), "--json"];
+    let ran = home.run(&[&run[..], &["--verify", "redundant:2"]].concat()).expect(0);
+    let told = ran.json();
+    assert_eq!(told["status"], "settled");
+    assert_eq!(fs::read(&here).expect("written"), fs::read(&there).expect("written"));
+    let charged = quoted["charged_if_not"].as_str().expect("an amount");
+    assert!(ran.err.contains(&format!("paid {charged} TGRID")), "{charged}: {ran:?}");
+
+    let jobs = home.run(&["--json", "ps"]).expect(0).json();
+    assert_eq!(jobs.as_array().map(Vec::len), Some(2), "the first job and ours");
+    let job = told["job"].as_str().expect("an id");
+    let shown = home.run(&["--json", "show", job]).expect(0).json();
+    assert_eq!(shown["runs"].as_array().map(Vec::len), Some(2));
+    let why = home.run(&["--json", "why", job]).expect(0).json();
+    assert_eq!((&why["fitting"], &why["removed"][0]["rule"]), (&1.into(), &"excluded".into()));
+    let unknown = "00".repeat(32);
+    let refused = home.run(&["show", &unknown]).expect(1);
+    assert!(refused.err.contains("there is no job"), "{refused:?}");
+    let poor = home.run(&[&run[..6], &["--max", "0.000000001"]].concat()).expect(1);
+    assert!(poor.err.contains("more than 0.000000001 TGRID"), "{poor:?}");
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
+/// Goal: a provider that hands in a false result is caught, loses stake, and the job is done by
+/// another. Method: `up --cheat`.
+#[test]
+#[ignore = "slow: waits until the liar has not defended its result"]
+fn lying_provider_is_caught_slow() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0", "--cheat"]);
+    let job = &up.ready["job"];
+    assert_eq!(job["digit"], job["drawn"]);
+    assert_eq!(job["slashed"].as_array().map(Vec::len), Some(1), "{}", up.ready);
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
+/// One of the drawn digits, in floats from 0 to 1.
+fn one_digit() -> Vec<f32> {
+    let images = fs::read(fixture("digits/strokes-images.npy")).expect("is there");
+    let pixels = &images[images.len() - 28 * 28..];
+    pixels.iter().map(|pixel| f32::from(*pixel) / 255.0).collect()
+}

@@ -147,7 +147,8 @@ pub(crate) fn cancel(session: &mut Session<'_>, call: &Call, job: &JobId) -> Res
 }
 
 /// A job's date has come: one without a result expires, a closed one is forgotten. One whose result
-/// is being checked goes on; all its steps have dates of their own.
+/// is being checked goes on, and so does one whose result is owed; these steps have dates of their
+/// own.
 pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Stop> {
     let Some(entry) = session.tables.jobs.get(job.as_bytes())?.cloned() else {
         return Ok(());
@@ -159,14 +160,12 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
         let is_over = forgotten <= session.env.tick;
         return if is_over { session.tables.jobs.put(job.as_bytes(), None) } else { Ok(()) };
     }
-    if entry.status == JobStatus::Checking || entry.status == JobStatus::Disputed {
+    let is_judged = entry.status == JobStatus::Checking || entry.status == JobStatus::Disputed;
+    if is_judged || entry.is_owed() {
         let later = session.env.tick.plus(session.params.jobs.answer_within)?;
         return due::add(session, later, DueItem::CloseJob { job: *job });
     }
-    let (owner, refund) = (entry.owner, entry.escrow);
-    settle::close(session, job, entry, JobStatus::Expired)?;
-    session.emit(Event::JobExpired { job: *job, owner, refund });
-    Ok(())
+    settle::expire(session, job, entry)
 }
 
 /// A job that must exist, because something of the ledger's own refers to it.

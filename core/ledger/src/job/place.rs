@@ -45,7 +45,9 @@ pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
     if head.first >= head.next {
         return Ok(());
     }
-    waiting(session, head).map(drop)
+    let front = list::get(session, ListOf::Queue, head.first).map(drop);
+    let jobs = fleet(session).and_then(|fleet| waiting(session, head, &fleet)).map(drop);
+    session.all_of([front, jobs])
 }
 
 /// Gives waiting jobs to nodes, as many as a block may look at.
@@ -54,11 +56,12 @@ pub(crate) fn place_all(session: &mut Session<'_>) -> Result<(), Stop> {
     if head.first >= head.next {
         return Ok(());
     }
-    let (jobs, next) = waiting(session, head)?;
-    session.cursor.queue_place = next;
     let mut fleet = fleet(session)?;
-    for job in &jobs {
-        if !fleet.iter().any(|seat| seat.room > 0) {
+    let Waiting { jobs, next } = waiting(session, head, &fleet)?;
+    session.cursor.queue_place = next;
+    for (place_in_queue, job) in &jobs {
+        if !has_room(&fleet) {
+            session.cursor.queue_place = *place_in_queue;
             break;
         }
         place(session, job, &mut fleet)?;
@@ -66,21 +69,33 @@ pub(crate) fn place_all(session: &mut Session<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The jobs that a block looks at, and the place at which the next block goes on. They and all
-/// nodes are loaded.
-fn waiting(session: &mut Session<'_>, head: ListHead) -> Result<(Vec<JobId>, u64), Stop> {
-    let nodes = node::all(session).map(drop);
+/// The jobs that a block looks at.
+struct Waiting {
+    /// With their places in the queue.
+    jobs: Vec<(u64, JobId)>,
+    /// The place at which the next block goes on.
+    next: u64,
+}
+
+/// Finds the jobs that a block looks at and loads them; none if no node has room.
+fn waiting(session: &mut Session<'_>, head: ListHead, fleet: &[Seat]) -> Result<Waiting, Stop> {
     let from = session.cursor.queue_place;
     let from = if (head.first..head.next).contains(&from) { from } else { head.first };
+    if !has_room(fleet) {
+        return Ok(Waiting { jobs: Vec::new(), next: from });
+    }
     let to = from.saturating_add(session.params.jobs.placements_per_block_max.into());
     let to = to.min(head.next);
-    let found = list::range(session, ListOf::Queue, from..to);
-    let found = session.attempt(found)?.unwrap_or_default();
-    let jobs: Vec<JobId> = found.into_iter().map(|(_, id)| JobId::new(id)).collect();
-    let loaded = super::load(session, &jobs);
-    session.all_of([nodes, loaded])?;
-    session.check_complete()?;
-    Ok((jobs, if to == head.next { 0 } else { to }))
+    let found = list::range(session, ListOf::Queue, from..to)?;
+    let jobs: Vec<_> = found.into_iter().map(|(place, id)| (place, JobId::new(id))).collect();
+    let ids: Vec<JobId> = jobs.iter().map(|(_, job)| *job).collect();
+    super::load(session, &ids)?;
+    Ok(Waiting { jobs, next: if to == head.next { head.first } else { to } })
+}
+
+/// Whether any node takes one more run.
+fn has_room(fleet: &[Seat]) -> bool {
+    fleet.iter().any(|seat| seat.room > 0)
 }
 
 /// A node as placements see it: what changes is looked up in its place.

@@ -2,7 +2,7 @@
 
 use tg_types::ids::{AccountId, Hash32, NodeId, Noun};
 use tg_types::{
-    Amount, Height, JobSpec, JobStatus, List, Reason, RunClaim, RunResult, Tick, Work, wire,
+    Amount, Height, JobSpec, JobStatus, List, Reason, RunClaim, RunResult, Tick, Tier, Work, wire,
 };
 
 use crate::entry::{Entry, Held, entry};
@@ -218,6 +218,14 @@ impl JobEntry {
     /// Runs that may still give a result or have given one.
     pub fn live(&self) -> impl Iterator<Item = &Run> {
         self.runs.as_slice().iter().filter(|run| run.is_live())
+    }
+
+    /// Whether a result was committed to that a beacon draws. It must be shown, whatever the job's
+    /// own date: otherwise whoever commits late enough could show what is spared and let the rest
+    /// expire.
+    pub fn is_owed(&self) -> bool {
+        let is_drawn = matches!(self.spec.tier, Tier::Audit | Tier::Sync);
+        is_drawn && self.live().any(|run| run.committed().is_some())
     }
 
     /// The run of a node that may still give a result.

@@ -242,7 +242,8 @@ pub(crate) fn end(
     Ok(())
 }
 
-/// Looks for another node, unless too many have failed, and stores the job.
+/// Looks for another node, unless too many have failed or the job's date has passed meanwhile, and
+/// stores the job.
 pub(crate) fn retry(
     session: &mut Session<'_>,
     job: &JobId,
@@ -252,7 +253,11 @@ pub(crate) fn retry(
     if failed > usize::from(session.params.jobs.runs_failed_max) {
         return settle::fail(session, job, entry);
     }
-    entry.status = if entry.live().count() == 0 { JobStatus::Queued } else { JobStatus::Running };
+    let is_idle = entry.live().count() == 0;
+    if is_idle && entry.expires <= session.env.tick {
+        return settle::expire(session, job, entry);
+    }
+    entry.status = if is_idle { JobStatus::Queued } else { JobStatus::Running };
     place::enqueue(session, job, &mut entry)?;
     session.tables.jobs.put(job.as_bytes(), Some(entry))
 }

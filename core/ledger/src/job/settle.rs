@@ -101,6 +101,14 @@ pub(crate) fn fail(session: &mut Session<'_>, job: &JobId, entry: JobEntry) -> R
     Ok(())
 }
 
+/// Ends a job whose date has passed and gives its escrow back.
+pub(crate) fn expire(session: &mut Session<'_>, job: &JobId, entry: JobEntry) -> Result<(), Stop> {
+    let (owner, refund) = (entry.owner, entry.escrow);
+    close(session, job, entry, JobStatus::Expired)?;
+    session.emit(Event::JobExpired { job: *job, owner, refund });
+    Ok(())
+}
+
 /// Gives the escrow back, frees everybody and sets the status.
 pub(crate) fn close(
     session: &mut Session<'_>,

@@ -178,6 +178,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["122 entries e1a373856c745434cf57444d02d56ae79e4ebdeff0f098eedffca9e930ecc12c"]
+    expect!["122 entries 887d3ba25509264eb8360538360fdea7533222b046038cf78bcaebbd7342e8b8"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -281,24 +281,17 @@ fn cancel_takes_back_only_what_waits() {
 #[test]
 fn expiry_ends_what_has_no_result() {
     let short = JobSpec { expires_after: DurationMs::new(1_500), ..spec(Tier::Sync) };
-    for has_committed in [false, true] {
-        let mut world = World::staffed(4);
-        let before = world.balance(&account(CLIENT));
-        let job = world.ask(short.clone());
-        if has_committed {
-            world.act(0, commit_as(0, job, &right()));
-            world.draw();
-            assert!(world.node(&node(1)).expect("registered").checks > 0);
-        }
-        let (owner, refund) = (account(CLIENT), prices(&busy_params(), Tier::Sync).escrow);
-        let events = world.pass(2_000);
-        assert!(events.contains(&Event::JobExpired { job, owner, refund }));
-        assert_eq!(world.balance(&account(CLIENT)), before - FEE.units());
-        assert_eq!(world.ended(job), [Reason::JobClosed]);
-        assert_eq!(world.stake(&account(0)).active.units(), STAKE, "nobody is to blame");
-        world.refused(0, commit_as(0, job, &right()), Reason::RunUnknown);
-        world.refused(0, reveal_as(0, job, &right()), Reason::RunUnknown);
-    }
+    let mut world = World::staffed(4);
+    let before = world.balance(&account(CLIENT));
+    let job = world.ask(short);
+    let (owner, refund) = (account(CLIENT), prices(&busy_params(), Tier::Sync).escrow);
+    let events = world.pass(2_000);
+    assert!(events.contains(&Event::JobExpired { job, owner, refund }));
+    assert_eq!(world.balance(&account(CLIENT)), before - FEE.units());
+    assert_eq!(world.ended(job), [Reason::JobClosed]);
+    assert_eq!(world.stake(&account(0)).active.units(), STAKE, "nobody is to blame");
+    world.refused(0, commit_as(0, job, &right()), Reason::RunUnknown);
+    world.refused(0, reveal_as(0, job, &right()), Reason::RunUnknown);
 }
 
 #[test]

@@ -438,7 +438,8 @@ const EXPECTED: [Reason; 34] = [
 /// must happen that can happen to a job.
 #[test]
 fn histories_of_jobs_see_everything() {
-    let bytes: Vec<u8> = (0..640_u32).flat_map(|n| sha256(&[b"jobs", &n.to_be_bytes()])).collect();
+    let bytes: Vec<u8> =
+        (0..1_280_u32).flat_map(|n| sha256(&[b"jobs", &n.to_be_bytes()])).collect();
     let mut happened = Happened::new();
     for part in bytes.chunks(1 << 11) {
         for (reason, count) in any_history(&mut Unstructured::new(part)).expect("bytes suffice") {

@@ -262,6 +262,36 @@ fn result_not_shown_after_its_seal_costs_half_of_the_bond() {
     }
 }
 
+/// Goal: nobody waits for the draw behind a job's expiry. Method: a commitment shortly before that
+/// date, which is shown behind it, or not at all.
+#[test]
+fn result_committed_to_just_before_the_expiry_is_still_owed() {
+    let short = JobSpec { expires_after: DurationMs::new(1_800), ..spec(Tier::Sync) };
+    for is_shown in [false, true] {
+        let mut world = World::staffed(5);
+        let before = world.balance(&account(CLIENT));
+        let job = world.ask(short.clone());
+        world.pass(1_000);
+        world.act(0, commit_as(0, job, &right()));
+        let mut events = world.pass(1_000);
+        assert!(world.env.parent_tick > world.known(job).expires);
+        assert_eq!(world.status(job), JobStatus::Running);
+        if is_shown {
+            world.act(0, reveal_as(0, job, &right()));
+            assert_eq!(world.status(job), JobStatus::Checking);
+            continue;
+        }
+        events.extend(world.pass(4_000));
+        let (node, owner) = (node(0), account(0));
+        let (amount, bounty) = (units(10 * PAY), Amount::ZERO);
+        let slashed = Event::NodeSlashed { job, node, owner, amount, bounty };
+        let is_placed = |event: &Event| matches!(event, Event::JobPlaced { .. });
+        assert!(events.contains(&slashed) && !events.iter().any(is_placed), "nobody else runs it");
+        assert_eq!(world.status(job), JobStatus::Expired);
+        assert_eq!(world.balance(&account(CLIENT)), before - FEE.units());
+    }
+}
+
 /// Lets a quorum report a node.
 fn report(world: &mut World, number: u8) {
     let epoch = world.env.tick.get() / busy_params().absence_epoch.get();
@@ -361,6 +391,25 @@ fn jobs_that_fit_nowhere_do_not_hide_the_others() {
         world.block(&[]);
     }
     assert_eq!(world.status(last), JobStatus::Running, "three places a block");
+}
+
+/// Goal: a full network serves jobs in the order in which they came. Method: more jobs than places,
+/// of which a block looks at a few.
+#[test]
+fn jobs_that_wait_for_room_are_placed_in_their_order() {
+    let mut params = busy_params();
+    params.jobs.placements_per_block_max = 3;
+    let mut world = World::staffed_with(params, NetworkKind::Local, 1);
+    let tx = world.run(account(CLIENT), submit(vec![spec(Tier::Trusted); 10])).tx;
+    let jobs: Vec<JobId> = (0..10).map(|place| JobId::of(tx, place)).collect();
+    let running = |world: &World| -> Vec<JobId> {
+        jobs.iter().filter(|job| world.status(**job) == JobStatus::Running).copied().collect()
+    };
+    for first in 0..6 {
+        world.block(&[]);
+        assert_eq!(running(&world), jobs[first..first + 4]);
+        world.deliver(0, jobs[first], &right());
+    }
 }
 
 /// Goal: the front of the queue does not stay behind. Method: more jobs than a page holds, all

@@ -7,6 +7,9 @@
 //! The first: then everything to the left is agreed upon, so the operands of the disputed operation
 //! are. At the end there is a [`Step`], whose openings speak for themselves.
 //!
+//! The first answer, for the trace, tells the secret of its salt: a challenger that was not handed
+//! it hashes its own run again ([`handover_of`]) and knows every digest as it ought to be.
+//!
 //! Whoever is honest wins. A lying defender either gives an answer that does not fit, or ends at a
 //! step that is refuted. An honest defender's answers fit at every node of the tree, and each of
 //! its steps is upheld, whichever way the challenger goes. A tile whose numbers are right, hashed
@@ -30,7 +33,7 @@ use crate::commit::{
 };
 use crate::element::Element;
 use crate::program::{Operation, Primitive, Program, Spec, Width};
-use crate::trace::Subject;
+use crate::trace::{Handover, Subject};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, encode_list};
 use tg_types::{Hash32, List, wire};
 
@@ -154,10 +157,11 @@ wire! {
     pub enum Reveal {
         /// Nothing.
         Nothing = 1,
-        /// For the trace: the mark of its salt.
-        Mark {
-            /// The mark.
-            mark: Hash32,
+        /// For the trace: the secret of its salt. Whoever objects can then compute every digest,
+        /// so that a provider gains nothing by keeping the salt from checkers.
+        Secret {
+            /// The secret; absent if the trace has none.
+            secret: Option<[u8; 32]>,
         } = 2,
         /// For a tile: its salt.
         Salt {
@@ -228,7 +232,7 @@ pub enum Inconsistent {
         /// Of which node.
         node: Node,
     },
-    /// A revealed mark or salt that is missing, or not asked for.
+    /// A revealed secret or salt that is missing, or not asked for.
     #[error("answer for {node:?} reveals what it should not, or not what it should")]
     Reveal {
         /// For which node.
@@ -393,11 +397,10 @@ pub fn consistent(program: &Program, parent: &Child, answer: &Answer) -> Result<
     let operation = |index: u32| program.operations().get(index as usize).ok_or(missing.clone());
     match parent.node {
         Node::Trace => {
-            let Reveal::Mark { mark } = answer.reveal else {
+            let Some(handover) = handover_of(program, answer) else {
                 return Err(Inconsistent::Reveal { node: parent.node });
             };
-            let (top, count) = (top_of(&digests(answer)?), program.operations().len() as u32);
-            same_digest(parent, trace_root(&mark, &book_root(Book::Operations, count, &top)))
+            same_digest(parent, trace_root(&handover.salt().mark(), &handover.operations_root))
         }
         Node::Operation { operation: index } => {
             reveals_nothing(parent, answer)?;
@@ -440,6 +443,15 @@ pub fn consistent(program: &Program, parent: &Child, answer: &Answer) -> Result<
     }
 }
 
+/// What an answer for the trace gives away: all that a checker ought to have been handed. `None` if
+/// it is an answer for something else.
+#[must_use]
+pub fn handover_of(program: &Program, answer: &Answer) -> Option<Handover> {
+    let Reveal::Secret { secret } = answer.reveal else { return None };
+    let (top, count) = (top_of(&digests(answer).ok()?), program.operations().len() as u32);
+    Some(Handover { secret, operations_root: book_root(Book::Operations, count, &top) })
+}
+
 /// What the challenger of an answer does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
@@ -470,7 +482,7 @@ pub fn differs(mine: &Answer, theirs: &Answer) -> Option<Difference> {
         (Reveal::Salt { salt: mine }, Reveal::Salt { salt: theirs }) if mine != theirs => {
             Some(Difference::Salt)
         }
-        (Reveal::Salt { .. } | Reveal::Mark { .. } | Reveal::Nothing, _) => None,
+        (Reveal::Salt { .. } | Reveal::Secret { .. } | Reveal::Nothing, _) => None,
     }
 }
 
@@ -483,7 +495,7 @@ fn is_reachable(operation: &Operation, state: i64) -> bool {
 fn reveals_nothing(parent: &Child, answer: &Answer) -> Result<(), Inconsistent> {
     match answer.reveal {
         Reveal::Nothing => Ok(()),
-        Reveal::Mark { .. } | Reveal::Salt { .. } => {
+        Reveal::Secret { .. } | Reveal::Salt { .. } => {
             Err(Inconsistent::Reveal { node: parent.node })
         }
     }

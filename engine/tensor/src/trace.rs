@@ -95,8 +95,8 @@ impl Handover {
         self.secret.map_or(Salt::NONE, Salt::new)
     }
 
-    /// Whether this belongs to a trace. A checker that was handed something else has no duty to
-    /// challenge; one that was handed this can prove every lie in the trace.
+    /// Whether this belongs to a trace. Who has it can prove every lie in the trace; a checker that
+    /// was handed something else objects, and learns it from the first answer.
     #[must_use]
     pub fn explains(&self, root: &Hash32) -> bool {
         trace_root(&self.salt().mark(), &self.operations_root) == *root

@@ -1,7 +1,7 @@
 //! What a party that has a witness answers, and what it learns from answers.
 
 use super::{Answer, Child, Claim, Inconsistent, Node, Reveal, children};
-use crate::commit::{TILE, levels};
+use crate::commit::{Salt, TILE, levels};
 use crate::element::Element;
 use crate::trace::Witness;
 use tg_types::{Hash32, List};
@@ -21,7 +21,7 @@ pub fn descend(witness: &Witness<'_>, parent: &Node) -> Result<Answer, Inconsist
     };
     let claims = claims.ok_or(missing)?;
     let reveal = match *parent {
-        Node::Trace => Reveal::Mark { mark: witness.trace().salt().mark() },
+        Node::Trace => Reveal::Secret { secret: witness.trace().salt().secret().copied() },
         Node::Tile { operation, tile } => {
             let value = witness.program().value_of(operation as usize);
             Reveal::Salt { salt: witness.trace().salt().of_tile(value.number, tile) }
@@ -40,8 +40,8 @@ impl Witness<'_> {
     /// Learns from an answer what stands beside the disputed operation in the other party's trace,
     /// so that a challenger can open agreed operands against a root that is not its own.
     pub fn learn(&mut self, answer: &Answer) {
-        if let Reveal::Mark { mark } = answer.reveal {
-            self.learn_mark(mark);
+        if let Reveal::Secret { secret } = answer.reveal {
+            self.learn_mark(secret.map_or(Salt::NONE, Salt::new).mark());
         }
         for child in &answer.children {
             let Claim::Digest { digest } = child.claim else { continue };

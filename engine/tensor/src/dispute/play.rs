@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Child, Claim, Difference, Node, Reveal, Step, TileSalt, check_step, consistent,
-    descend, differs, judge_salt, make_step,
+    descend, differs, handover_of, judge_salt, make_step,
 };
 use crate::element::Element;
 use crate::program::Primitive;
@@ -51,7 +51,7 @@ pub(super) fn play(
     let (challenger, mut attack) = challenger;
     let (program, subject) = (defender.program(), defender.subject());
     let mut claim = Child::root(&subject);
-    let (mut rounds, mut bytes) = (0, 0);
+    let (mut rounds, mut bytes, mut handover) = (0, 0, None);
     let outcome = |winner, rounds, bytes, step| Outcome { winner, rounds, bytes, step };
     loop {
         if let Node::Terms { from, to, .. } = claim.node
@@ -82,6 +82,7 @@ pub(super) fn play(
             return outcome(Party::Challenger, rounds, bytes, None);
         }
         challenger.learn(&answer);
+        handover = handover.or(handover_of(program, &answer));
         let place = match &mut attack {
             Style::Wanders(random) => random.below(answer.children.len()),
             Style::Straight | Style::MakesUpStates(_) | Style::OwnSalt(_) => {
@@ -91,7 +92,7 @@ pub(super) fn play(
                     Some(Difference::Salt) => {
                         let Node::Tile { operation, tile } = claim.node else { panic!() };
                         let Reveal::Salt { salt } = answer.reveal else { panic!() };
-                        let handover = defender.trace().handover();
+                        let handover = handover.unwrap();
                         let salt = TileSalt { operation, tile, salt };
                         let verdict = judge_salt(program, &subject, &salt, &handover);
                         assert_eq!(verdict, Ok(Verdict::Refuted));

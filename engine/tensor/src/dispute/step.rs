@@ -183,8 +183,7 @@ pub struct TileSalt {
     pub salt: [u8; 32],
 }
 
-/// Judges the salt of a tile by that of the trace. It gives the trace's salt away, so a challenger
-/// uses it only where all elements agree.
+/// Judges the salt of a tile by that of the trace, as the defender's first answer told it.
 pub fn judge_salt(
     program: &Program,
     subject: &Subject,

@@ -3,7 +3,7 @@
 use super::play::{Outcome, Party, Style, play};
 use super::{
     Answer, Child, Claim, Inconsistent, Node, Reveal, STATE_MAX, STEP_TERMS_MAX, Step, StepError,
-    TileSalt, check_step, children, consistent, descend, judge_salt, make_step,
+    TileSalt, check_step, children, consistent, descend, handover_of, judge_salt, make_step,
 };
 use crate::commit::{Salt, TILE};
 use crate::program::{Parts, Program};
@@ -144,6 +144,36 @@ fn defender_with_a_made_up_digest_or_salt_loses() {
     let mut challenger = honest.witness();
     let salted = play((&liar.witness(), Style::OwnSalt(own)), (&mut challenger, Style::Straight));
     assert_eq!((salted.winner, salted.step), (Party::Challenger, None));
+}
+
+/// Goal: keeping the salt from checkers saves no lie. Method: a challenger that has hashed its run
+/// with a salt of its own hears the first answer, hashes again and goes on as usual.
+#[test]
+fn withheld_salt_is_told_by_the_first_answer() {
+    let honest = Ran::zoo(&mut Random(33));
+    let mut random = Random(34);
+    let program = honest.program();
+    for _ in 0..20 {
+        let liar = honest.lying(&[lie(&honest, &mut random)]);
+        let first = descend(&liar.witness(), &Node::Trace).unwrap();
+        let handover = handover_of(program, &first).unwrap();
+        assert_eq!(handover, liar.trace.handover());
+        assert!(handover.explains(&liar.trace.root()));
+        let trace = Trace::of(program, handover.salt(), &honest.operations).unwrap();
+        let mine = Ran { trace, ..honest.lying(&[]) };
+        let mut challenger = mine.witness();
+        let outcome = play((&liar.witness(), Style::Straight), (&mut challenger, Style::Straight));
+        assert_eq!(outcome.winner, Party::Challenger);
+
+        let claim = Child::root(&liar.witness().subject());
+        for secret in [None, Some([9; 32])] {
+            let other = Answer { reveal: Reveal::Secret { secret }, ..first.clone() };
+            let refused = consistent(program, &claim, &other);
+            assert!(matches!(refused, Err(Inconsistent::Digest { .. })), "{refused:?}");
+        }
+    }
+    let tile = descend(&honest.witness(), &Node::Tile { operation: 6, tile: 3 }).unwrap();
+    assert_eq!(handover_of(program, &tile), None);
 }
 
 #[test]
@@ -423,7 +453,7 @@ fn commitments_and_messages_of_a_fixed_run_are_golden() {
         weights 537cb5d98893ea89d119c30a11759b4439cbe2e1d688e4c65dad874b5ed3b57e
         trace 6603b17757665b8f295761226d3607e48f5ebcddbd9aa31134f286b5ac80b7a1
         outputs 47dac61f9c339dfc1f6480f3e94bcb51cd9977308b1ce9721f616f847910ee29
-        root e750186a63f1e2b19cec134d7734864951c7ff7d134afa423f4367971f28c080
+        root 36cd59d0824519e21dec7b47ca1278533af456b25570228a894c84fef2ab1c7a
         tile 4fe84053cd97c223e4470a3aac6e5f89c11cebea379fa5b5cb2bf83829a2b4bb
         element c2bee89c1ce0c8178ea3bdbf2c91537d2f9813853647bff480930d1fc9b8d255
         step dcb1f7ceba89d32c51b798463560ef1a04c7158e840778ae3fddfd3aad8ff1f8

@@ -7,23 +7,25 @@
 //! of its node and goes on.
 
 mod check;
+mod desk;
 mod dispute;
 mod outbox;
 mod patience;
 mod work;
 
+use crate::task_run::Workshop;
 use crate::tensor_run::TensorRun;
-use futures::future::BoxFuture;
+use desk::Desk;
 use outbox::Outbox;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tg_gateway::message::{EventList, Failure, Reply, Request};
+use tg_gateway::message::{EventList, Reply};
 use tg_gateway::{Gateway, GatewayError};
 use tg_ledger::{JobEntry, NodeEntry, RunState, keys};
-use tg_net::{CallHandler, PeerId, RelayUrl, ReplySender};
+use tg_net::RelayUrl;
 use tg_privacy::WrapSecret;
-use tg_types::{Bytes, Decode, Encode, Event, JobId, NodeId, RunFailure, RunResult, SecretKey};
+use tg_types::{Decode, Event, JobId, NodeId, RunFailure, RunResult, SecretKey};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -48,6 +50,8 @@ pub struct AgentConfig {
     pub relay: RelayUrl,
     /// Where random numbers come from.
     pub random: fn() -> Option<[u8; 32]>,
+    /// Where strangers' programs are run; they are declined without.
+    pub workshop: Option<Arc<Workshop>>,
     /// A lying node, for demonstrations: its results are falsified.
     pub cheats: bool,
 }
@@ -79,7 +83,8 @@ enum Report {
 
 /// A result with its proof.
 pub(crate) struct Ran {
-    pub(crate) run: Arc<TensorRun>,
+    /// What a defence needs; nothing of a stranger's program.
+    pub(crate) run: Option<Arc<TensorRun>>,
     pub(crate) result: RunResult,
     pub(crate) salt: [u8; 32],
 }
@@ -93,13 +98,6 @@ struct Books {
     checks: BTreeMap<JobId, check::Checked>,
     /// Results we object to.
     objections: BTreeMap<JobId, Arc<dispute::Objection>>,
-}
-
-/// What an agent answers to checkers.
-struct Desk {
-    // Shared with the answering side, which hands out what checkers need; held briefly.
-    runs: Mutex<BTreeMap<JobId, Arc<TensorRun>>>,
-    gateway: Arc<Gateway>,
 }
 
 /// A running agent.
@@ -117,7 +115,7 @@ impl Agent {
     pub fn start(config: AgentConfig) -> Result<Self, tg_net::ServeError> {
         let (stop, stopped) = watch::channel(false);
         let (tell, deeds) = watch::channel(Deeds::default());
-        let desk = Arc::new(Desk { runs: Mutex::default(), gateway: Arc::clone(&config.gateway) });
+        let desk = Arc::new(Desk::new(Arc::clone(&config.gateway)));
         config.gateway.serve(Some(desk.clone()))?;
         let config = Arc::new(config);
         let outbox = Outbox::start(Arc::clone(&config));
@@ -185,6 +183,7 @@ impl State {
             }
         }
         hello.abort();
+        self.desk.stop_all();
         self.tasks.shutdown().await;
     }
 
@@ -282,7 +281,9 @@ impl State {
         match report {
             Report::Ran(job, ran) => {
                 let seal = ran.result.seal(&self.node, &ran.salt);
-                self.desk.put(job, Arc::clone(&ran.run));
+                if let Some(run) = &ran.run {
+                    self.desk.put(job, Arc::clone(run));
+                }
                 self.books.runs.insert(job, *ran);
                 self.outbox.commit(job, seal).await;
             }
@@ -307,8 +308,9 @@ impl State {
 
     fn begin_run(&mut self, job: JobId) {
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
+        let desk = Arc::clone(&self.desk);
         self.tasks.spawn(async move {
-            let report = match work::run(&config, job).await {
+            let report = match work::run(&config, &desk, job).await {
                 Ok(ran) => Report::Ran(job, Box::new(ran)),
                 Err(error) => {
                     tracing::warn!(%job, %error, "a run is given up");
@@ -349,8 +351,9 @@ impl State {
     }
 
     fn defend(&mut self, job: JobId) {
-        let Some(ran) = self.books.runs.get(&job) else { return };
-        let (config, run) = (Arc::clone(&self.config), Arc::clone(&ran.run));
+        let run = self.books.runs.get(&job).and_then(|ran| ran.run.clone());
+        let Some(run) = run else { return };
+        let config = Arc::clone(&self.config);
         let outbox = self.outbox.clone();
         self.tasks.spawn(async move {
             if let Err(error) = dispute::defend(&config, &outbox, job, &run).await {
@@ -375,57 +378,5 @@ async fn say_hello(config: Arc<AgentConfig>) {
     loop {
         config.gateway.hello(&config.relay).await;
         tokio::time::sleep(HELLO_EVERY).await;
-    }
-}
-
-impl CallHandler for Desk {
-    fn call(&self, from: PeerId, request: Vec<u8>, reply: ReplySender) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let answer = match Request::from_bytes(&request) {
-                Ok(Request::Handover { job }) => self.handover(from, &job).await,
-                Ok(_) | Err(_) => Reply::Failed { why: Failure::Malformed },
-            };
-            let _left = reply.send(answer.to_bytes()).await;
-        })
-    }
-}
-
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, Arc<TensorRun>>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put(&self, job: JobId, run: Arc<TensorRun>) {
-        self.lock().insert(job, run);
-    }
-
-    fn get(&self, job: &JobId) -> Option<Arc<TensorRun>> {
-        self.lock().get(job).cloned()
-    }
-
-    fn remove(&self, job: &JobId) {
-        self.lock().remove(job);
-    }
-
-    /// Gives a drawn checker what it needs to recompute the trace.
-    async fn handover(&self, from: PeerId, job: &JobId) -> Reply {
-        let failed = |why| Reply::Failed { why };
-        let run = self.get(job);
-        let Some(run) = run else { return failed(Failure::NoPackage) };
-        let entry = self.gateway.entry::<JobEntry>(keys::job(job)).await;
-        let node = NodeId::new(*from.as_bytes());
-        let is_drawn = |entry: &JobEntry| {
-            entry.checks.as_slice().iter().any(|check| check.node == node && check.is_open())
-        };
-        match entry {
-            Ok(Some(entry)) if is_drawn(&entry) => {
-                match Bytes::new(run.trace().handover().to_bytes()) {
-                    Ok(handover) => Reply::Handover { handover },
-                    Err(_) => failed(Failure::Busy),
-                }
-            }
-            Ok(_) => failed(Failure::NotChosen),
-            Err(_) => failed(Failure::Busy),
-        }
     }
 }

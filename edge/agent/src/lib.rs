@@ -6,4 +6,5 @@
 
 pub mod agent;
 pub mod chance;
+pub mod task_run;
 pub mod tensor_run;

@@ -2,12 +2,15 @@
 //! needed later to show that it was done.
 
 use std::sync::Arc;
-use tg_gateway::package::Blobs;
+use tg_gateway::package::{Blobs, blobs};
 use tg_gateway::{PackageError, TensorInputs};
 use tg_tensor::commit::Salt;
 use tg_tensor::trace::{Run, Subject, Trace, TraceError, Witness, WitnessError, inputs_root};
 use tg_tensor::{Model, ModelError, Options, RunError, Runner, Tensor, TensorError};
-use tg_types::{Bytes, Hash32, Work};
+use tg_types::hash::{Tag, tagged};
+use tg_types::{Bytes, Hash32, JobId, NodeId, Work};
+
+const TRACE_SALT: Tag = Tag::new("tensorgrid/trace salt");
 
 /// Why a job was not run.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +79,21 @@ impl TensorRun {
         Ok(Self { model, inputs, inputs_salt, operations, trace })
     }
 
+    /// The same run with its trace salted otherwise: by the secret that a provider told.
+    ///
+    /// # Errors
+    /// Never, for a run of this program.
+    pub fn salted(&self, salt: Salt) -> Result<Self, TensorRunError> {
+        let trace = Trace::of(self.model.program(), salt, &self.operations)?;
+        Ok(Self {
+            model: Arc::clone(&self.model),
+            inputs: self.inputs.clone(),
+            inputs_salt: self.inputs_salt,
+            operations: self.operations.clone(),
+            trace,
+        })
+    }
+
     /// All that is known of the run.
     ///
     /// # Errors
@@ -108,7 +126,7 @@ impl TensorRun {
         let witness = self.witness()?;
         let outputs = self.model.program().outputs().iter();
         let tensors = outputs.filter_map(|output| witness.tensor(output.value));
-        Ok(Blobs::new(tensors.map(tensor_bytes).collect())?)
+        Ok(blobs(tensors.map(tensor_bytes).collect())?)
     }
 
     /// A lie for demonstrations: the same run with one number of the last operation changed, as
@@ -146,6 +164,15 @@ fn read_inputs(model: &Model, package: &TensorInputs) -> Result<Vec<Tensor>, Ten
             .map_err(|source| TensorRunError::Input { index, source })
     });
     read.collect()
+}
+
+/// The salt with which an honest provider's trace is made. Whoever may open the package can compute
+/// it, so a result can be checked when its provider is gone; nobody else can, so that the trace
+/// tells strangers nothing.
+#[must_use]
+pub fn trace_salt(package: &TensorInputs, job: &JobId, node: &NodeId) -> Salt {
+    let parts: [&[u8]; 3] = [&package.salt, job.as_bytes(), node.as_bytes()];
+    Salt::new(*tagged(TRACE_SALT, &parts).as_bytes())
 }
 
 /// The digest by which a checker shows that it did the work: of the outputs of all operations,

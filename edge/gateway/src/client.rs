@@ -13,8 +13,8 @@ use tg_net::{
 use tg_privacy::{Share, WrapPublic, WrapSecret, unwrap_share};
 use tg_types::key::Domain;
 use tg_types::{
-    AccountId, Action, Amount, Bytes, Decode, DecodeError, Encode, Hash32, Height, JobId, Lane,
-    Nonce, Params, Reason, SecretKey, StateKey, Tick, TxBody, TxId,
+    AccountId, Action, Amount, Bytes, Decode, DecodeError, Encode, Genesis, GenesisHash, Hash32,
+    Height, JobId, Lane, Nonce, Params, Reason, SecretKey, StateKey, Tick, TxBody, TxId,
 };
 
 /// Why a validator gave no useful answer.
@@ -55,6 +55,9 @@ pub enum GatewayError {
     /// No validator is known.
     #[error("no validator is known")]
     NoValidator,
+    /// A validator is of another network than it should be.
+    #[error("validator is of another network")]
+    OtherNetwork,
 }
 
 /// How far the network is.
@@ -76,6 +79,34 @@ pub struct Gateway {
     shares: Arc<ShareList>,
     /// Who answered last; asked first.
     first: AtomicUsize,
+}
+
+/// Asks validators for the first state of the network whose hash is known.
+///
+/// # Errors
+/// If none of them gives it.
+pub async fn genesis_of(
+    peer: &Peer,
+    validators: &[PeerId],
+    hash: GenesisHash,
+) -> Result<Genesis, GatewayError> {
+    let mut last = GatewayError::NoValidator;
+    for validator in validators {
+        let reply = match peer.call(*validator, Request::Genesis.to_bytes()).await {
+            Ok(reply) => read(&reply),
+            Err(error) => Err(error.into()),
+        };
+        match reply {
+            Ok(Reply::Genesis { genesis }) => match Genesis::from_bytes(genesis.as_slice()) {
+                Ok(genesis) if genesis.hash() == hash => return Ok(genesis),
+                Ok(_) => last = GatewayError::OtherNetwork,
+                Err(error) => last = error.into(),
+            },
+            Ok(_) => last = GatewayError::Unexpected,
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 impl Gateway {
@@ -382,6 +413,8 @@ const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
         | Reply::Share { .. }
         | Reply::Handover { .. }
         | Reply::Whereabouts { .. }
+        | Reply::Genesis { .. }
+        | Reply::Log { .. }
         | Reply::Failed { .. } => Err(GatewayError::Unexpected),
     }
 }

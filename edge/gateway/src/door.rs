@@ -71,6 +71,8 @@ struct Shared {
     /// Shares that were looked up. A lock, for the same reason.
     shares: Mutex<BTreeMap<BlobId, (Share, WrapContext)>>,
     seen: Seen,
+    /// Whose turn it is to be given trial money: its transactions must not overtake each other.
+    faucet_turn: tokio::sync::Mutex<()>,
 }
 
 impl Door {
@@ -88,6 +90,7 @@ impl Door {
             kept: Mutex::default(),
             shares: Mutex::default(),
             seen: Seen::default(),
+            faucet_turn: tokio::sync::Mutex::default(),
         });
         let door = Self { shared };
         peer.serve(Services { calls: Some(Arc::new(door.clone())), blobs: Some(blobs) })?;
@@ -161,7 +164,13 @@ impl Shared {
                 let relay = self.seen.whereabouts(&peer).ok_or(Failure::Unavailable)?;
                 Ok(Reply::Whereabouts { relay })
             }
-            Request::Handover { .. } | Request::Follow => Err(Failure::Malformed),
+            Request::Genesis => {
+                let genesis = Bytes::new(self.config.chain.genesis().to_bytes());
+                Ok(Reply::Genesis { genesis: genesis.map_err(|_| Failure::Unavailable)? })
+            }
+            Request::Handover { .. } | Request::Log { .. } | Request::Follow => {
+                Err(Failure::Malformed)
+            }
         }
     }
 
@@ -311,6 +320,7 @@ impl Shared {
         if amount > FAUCET_MAX {
             return Err(Failure::Quota);
         }
+        let _turn = self.faucet_turn.lock().await;
         let chain = &self.config.chain;
         let sender = AccountId::from(faucet.public());
         let lane = Lane::new(FAUCET_LANE).map_err(|_| Failure::Unavailable)?;

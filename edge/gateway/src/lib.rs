@@ -11,7 +11,9 @@ pub mod door;
 pub mod message;
 pub mod package;
 pub mod presence;
+pub mod task;
 
-pub use client::{Gateway, GatewayError};
+pub use client::{Gateway, GatewayError, genesis_of};
 pub use door::{Door, DoorConfig, DoorError};
 pub use package::{Package, PackageError, TensorInputs};
+pub use task::{TaskInputs, TaskOutput};

@@ -15,6 +15,12 @@ pub const LISTED_MAX: usize = 1_024;
 /// The largest entry of the state that travels: a program's piece and its opening fit.
 pub const ENTRY_BYTES_MAX: usize = 64 * 1024;
 
+/// What one answer tells of a log.
+pub const LOG_BYTES_MAX: usize = 64 << 10;
+
+/// The largest first state that travels.
+pub const GENESIS_BYTES_MAX: usize = 1 << 20;
+
 wire! {
     /// What somebody asks of a validator, or a checker of a provider.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +88,15 @@ wire! {
             /// Which peer.
             peer: PeerId,
         } = 14,
+        /// The network's first state, for somebody who has only a ticket.
+        Genesis = 15,
+        /// As the owner of a job that you run: what has it said since then?
+        Log {
+            /// The job.
+            job: JobId,
+            /// How many bytes of it are known.
+            from: u64,
+        } = 16,
     }
 }
 
@@ -156,6 +171,18 @@ wire! {
             /// Behind this relay.
             relay: RelayUrl,
         } = 13,
+        /// A network's first state.
+        Genesis {
+            /// Its bytes; whoever asked knows their hash.
+            genesis: Bytes<GENESIS_BYTES_MAX>,
+        } = 14,
+        /// A part of what a running program said.
+        Log {
+            /// What came from there on.
+            bytes: Bytes<LOG_BYTES_MAX>,
+            /// Whether there will be no more.
+            is_end: bool,
+        } = 15,
         /// It cannot be had.
         Failed {
             /// Why.

@@ -45,6 +45,12 @@ pub enum PackageError {
     /// It holds something else.
     #[error("package holds something else")]
     Kind,
+    /// It would hold too much.
+    #[error("more than {max} items of one kind")]
+    TooMany {
+        /// How many there may be.
+        max: usize,
+    },
 }
 
 wire! {
@@ -68,46 +74,56 @@ wire! {
 pub const BLOBS_MAX: usize = 64;
 
 /// Byte strings, such as the inputs or outputs of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Blobs(Vec<Blob>);
+pub type Blobs = Several<Blob, BLOBS_MAX>;
 
-impl Blobs {
-    /// Takes byte strings, if there are not too many.
+/// Items of any length, at most so many. They are read one after the other: an item may be short,
+/// so their number alone promises nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Several<T, const MAX: usize>(Vec<T>);
+
+impl<T, const MAX: usize> Several<T, MAX> {
+    /// Takes items, if there are not too many.
     ///
     /// # Errors
-    /// If there are too many, or one is too long.
-    pub fn new(bytes: Vec<Vec<u8>>) -> Result<Self, PackageError> {
-        if bytes.len() > BLOBS_MAX {
-            return Err(PackageError::Kind);
-        }
-        bytes.into_iter().map(blob).collect::<Result<_, _>>().map(Self)
+    /// If there are too many.
+    pub fn new(items: Vec<T>) -> Result<Self, PackageError> {
+        if items.len() > MAX { Err(PackageError::TooMany { max: MAX }) } else { Ok(Self(items)) }
     }
 
-    /// The byte strings.
+    /// The items.
     #[must_use]
-    pub fn as_slice(&self) -> &[Blob] {
+    pub fn as_slice(&self) -> &[T] {
         &self.0
     }
 }
 
-impl Encode for Blobs {
+impl<T, const MAX: usize> Default for Several<T, MAX> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Encode, const MAX: usize> Encode for Several<T, MAX> {
     fn encode(&self, out: &mut Vec<u8>) {
         tg_types::codec::encode_list(&self.0, out);
     }
 }
 
-impl Decode for Blobs {
+impl<T: Decode, const MAX: usize> Decode for Several<T, MAX> {
     const BYTES_MIN: usize = 1;
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        // One after the other: a byte string may be short, so their number alone promises nothing.
-        let count = reader.length(0, BLOBS_MAX)?;
-        let mut blobs = Vec::new();
-        for _ in 0..count {
-            blobs.push(Blob::decode(reader)?);
-        }
-        Ok(Self(blobs))
+        let count = reader.length(0, MAX)?;
+        (0..count).map(|_| T::decode(reader)).collect::<Result<_, _>>().map(Self)
     }
+}
+
+/// Byte strings of a run.
+///
+/// # Errors
+/// If there are too many, or one is too long.
+pub fn blobs(bytes: Vec<Vec<u8>>) -> Result<Blobs, PackageError> {
+    Blobs::new(bytes.into_iter().map(blob).collect::<Result<_, _>>()?)
 }
 
 /// Bytes within a package.
@@ -245,7 +261,11 @@ impl Package {
     }
 }
 
-fn blob(bytes: Vec<u8>) -> Result<Blob, PackageError> {
+/// Bytes that a package can hold.
+///
+/// # Errors
+/// If there are too many.
+pub fn blob(bytes: Vec<u8>) -> Result<Blob, PackageError> {
     let found = bytes.len();
     Blob::new(bytes).map_err(|_| PackageError::TooLarge { found })
 }

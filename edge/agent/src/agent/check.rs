@@ -1,19 +1,22 @@
-//! One check: get what the provider got, compute the same with its salt, compare.
+//! One check: get what the provider got, compute the same, compare.
 //!
 //! Programs have one meaning, so the whole trace must agree to the bit; a root that differs is a
-//! wrong result, whoever computed it. If the provider hands nothing over, the checker objects: the
-//! provider then has to defend its result on the chain.
+//! wrong result, whoever computed it. The salt of an honest trace follows from the package, so the
+//! provider is not needed. If the roots differ, it is asked how it salted; if it does not say, only
+//! the output can be compared. A wrong one is objected to, and the provider has to tell its salt on
+//! the chain; for a right one the checker neither vouches, because the trace may be a trap, nor
+//! objects, because it would lose.
 
 use super::AgentConfig;
 use super::patience;
 use super::work::{self, WorkError};
-use crate::tensor_run::{TensorRun, work_digest};
+use crate::tensor_run::{TensorRun, trace_salt, work_digest};
 use std::sync::Arc;
 use std::time::Duration;
+use tg_gateway::TensorInputs;
 use tg_gateway::message::{Reply, Request};
 use tg_ledger::{Check, CheckState, JobEntry, RunState, keys};
 use tg_net::PeerId;
-use tg_tensor::commit::Salt;
 use tg_tensor::trace::Handover;
 use tg_types::hash::{Tag, tagged};
 use tg_types::{CheckAnswer, Decode, Hash32, JobId, JobStatus, NodeId, RunResult};
@@ -36,7 +39,7 @@ pub(crate) struct Checked {
 pub(crate) enum Verdict {
     /// The result is right.
     Right(Box<Checked>),
-    /// It is not, or the provider does not let us see; the run is as it ought to be.
+    /// It is not; the run is as it ought to be.
     Wrong(Arc<TensorRun>),
 }
 
@@ -47,24 +50,31 @@ pub(crate) async fn check(
     job: JobId,
 ) -> Result<Verdict, WorkError> {
     let (entry, provider, result) = shown(config, job).await?;
-    let inputs = work::open(config, job, &entry).await?;
-    let handover = ask(config, &provider, job, &result).await;
-    let salt = handover.as_ref().map_or(Salt::new([0; 32]), Handover::salt);
-    let work = entry.spec.work;
+    let inputs = TensorInputs::from_bytes(&work::open(config, job, &entry).await?)?;
+    let (work, salt) = (entry.spec.work, trace_salt(&inputs, &job, &provider));
     let computed = tokio::task::spawn_blocking(move || TensorRun::new(&inputs, &work, salt));
-    let run = Arc::new(computed.await.map_err(|_| WorkError::Panicked)??);
-    let subject = run.subject()?;
-    let is_right = handover.is_some()
-        && subject.trace_root == result.trace
-        && subject.outputs_root == result.output;
-    if !is_right {
-        return Ok(Verdict::Wrong(run));
+    let mut run = computed.await.map_err(|_| WorkError::Panicked)??;
+    if !agrees(&run, &result)? {
+        let is_output_right = run.subject()?.outputs_root == result.output;
+        match ask(config, &provider, job, &result).await {
+            Some(handover) => run = run.salted(handover.salt())?,
+            None if is_output_right => return Err(WorkError::Unseen),
+            None => return Ok(Verdict::Wrong(Arc::new(run))),
+        }
+        if !agrees(&run, &result)? {
+            return Ok(Verdict::Wrong(Arc::new(run)));
+        }
     }
     let seed = tagged(SEED, &[job.as_bytes(), node.as_bytes(), result.trace.as_bytes()]);
     let work: Hash32 = work_digest(&run, &seed);
     let salt = (config.random)().ok_or(WorkError::Random)?;
     let answer = CheckAnswer { trace: result.trace, work };
     Ok(Verdict::Right(Box::new(Checked { answer, salt })))
+}
+
+fn agrees(run: &TensorRun, result: &RunResult) -> Result<bool, WorkError> {
+    let subject = run.subject()?;
+    Ok(subject.trace_root == result.trace && subject.outputs_root == result.output)
 }
 
 /// Waits until the result of a job is shown.

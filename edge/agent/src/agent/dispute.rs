@@ -8,9 +8,9 @@ use crate::tensor_run::{TensorRun, bounded};
 use std::sync::{Arc, Mutex, PoisonError};
 use tg_ledger::{DisputeEntry, Turn};
 use tg_tensor::commit::TILE;
-use tg_tensor::dispute::{Answer, Child, Difference, descend, differs, make_step};
+use tg_tensor::dispute::{Answer, Child, Difference, descend, differs, handover_of, make_step};
 use tg_tensor::judge::Evidence;
-use tg_tensor::trace::Witness;
+use tg_tensor::trace::{Handover, Witness};
 use tg_types::{AccountId, Action, Decode, Encode, JobId};
 
 /// As the provider: says what the claim in dispute is made of, or shows that it is right.
@@ -66,25 +66,46 @@ pub(crate) async fn challenge(
 /// A result that is wrong in our eyes, with the run as it ought to be and what the provider has
 /// said of its own so far.
 pub(crate) struct Objection {
-    run: Arc<TensorRun>,
     // Answers come one after the other, but from tasks that the compiler cannot order.
-    answers: Mutex<Vec<Answer>>,
+    known: Mutex<Known>,
+}
+
+/// What the challenger knows.
+struct Known {
+    run: Arc<TensorRun>,
+    answers: Vec<Answer>,
+    /// What the first answer gave away.
+    handover: Option<Handover>,
+}
+
+impl Known {
+    /// Learns from an answer. The first one tells the salt of the trace, whatever was handed over.
+    fn learn(&mut self, theirs: &Answer) -> Result<(), WorkError> {
+        let handover = handover_of(self.run.witness()?.program(), theirs);
+        if let Some(handover) = handover {
+            if handover.salt() != *self.run.trace().salt() {
+                self.run = Arc::new(self.run.salted(handover.salt())?);
+            }
+            self.handover = Some(handover);
+        }
+        self.answers.push(theirs.clone());
+        Ok(())
+    }
 }
 
 impl Objection {
     pub(crate) fn new(run: Arc<TensorRun>) -> Self {
-        Self { run, answers: Mutex::default() }
+        Self { known: Mutex::new(Known { run, answers: Vec::new(), handover: None }) }
     }
 
     /// What to say to an answer: which claim is the first wrong one, and, once it is small enough,
     /// the evidence.
     fn reply(&self, job: JobId, claim: &Child, theirs: &Answer) -> Result<Vec<Action>, WorkError> {
-        let mut witness = self.run.witness()?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.learn(theirs)?;
+        let mut witness = known.run.witness()?;
         let mine = descend(&witness, &claim.node).map_err(|_| WorkError::Kind)?;
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.push(theirs.clone());
-        answers.iter().for_each(|answer| witness.learn(answer));
-        drop(answers);
+        known.answers.iter().for_each(|answer| witness.learn(answer));
         let actions = match differs(&mine, theirs) {
             Some(Difference::Child(place)) => {
                 let child = u8::try_from(place).map_err(|_| WorkError::Kind)?;
@@ -94,7 +115,8 @@ impl Objection {
                 [Some(Action::PickClaim { job, child }), shown]
             }
             Some(Difference::Salt) => {
-                [evidence(job, &Evidence::Salt(self.run.trace().handover())), None]
+                let salt = known.handover.map(Evidence::Salt);
+                [salt.and_then(|salt| evidence(job, &salt)), None]
             }
             None => [traced(&witness).and_then(|tiles| evidence(job, &tiles)), None],
         };

@@ -1,14 +1,16 @@
 //! One run: get the package, open it, compute, hand the result to the validators.
 
+use super::desk::Desk;
 use super::{AgentConfig, Ran, patience};
-use crate::tensor_run::{TensorRun, TensorRunError};
+use crate::task_run::TaskRunError;
+use crate::tensor_run::{TensorRun, TensorRunError, trace_salt};
 use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::package::Whose;
-use tg_gateway::{GatewayError, Package, PackageError, TensorInputs};
+use tg_gateway::{GatewayError, Package, PackageError, TaskInputs, TensorInputs};
 use tg_ledger::JobEntry;
-use tg_tensor::commit::Salt;
-use tg_types::{Decode, DecodeError, Encode, JobId, NodeId, RunFailure, RunResult, Work};
+use tg_privacy::WrapPublic;
+use tg_types::{Decode, DecodeError, Encode, Hash32, JobId, NodeId, RunFailure, RunResult, Work};
 
 /// Why a run was not done.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +25,16 @@ pub(crate) enum WorkError {
     Decode(#[from] DecodeError),
     #[error("program cannot be run")]
     Run(#[from] TensorRunError),
+    #[error("package holds another task")]
+    OtherTask,
+    #[error("task cannot be run")]
+    Task(#[from] TaskRunError),
+    #[error("task could not be stopped")]
+    Stop(#[source] std::io::Error),
     #[error("result cannot be sealed")]
     Package(#[from] PackageError),
+    #[error("the provider lets nobody see how it came to its output, which is right")]
+    Unseen,
     #[error("there are no random numbers")]
     Random,
     #[error("the computation did not end well")]
@@ -36,9 +46,11 @@ impl WorkError {
     pub(crate) const fn failure(&self) -> RunFailure {
         match self {
             Self::Unknown | Self::Gateway(_) => RunFailure::PackageMissing,
-            Self::Kind => RunFailure::Declined,
-            Self::Decode(_) | Self::Run(_) => RunFailure::PackageWrong,
-            Self::Package(_) | Self::Random | Self::Panicked => RunFailure::DeviceFailed,
+            Self::Kind | Self::Unseen => RunFailure::Declined,
+            Self::Decode(_) | Self::Run(_) | Self::OtherTask => RunFailure::PackageWrong,
+            Self::Task(_) | Self::Stop(_) | Self::Package(_) | Self::Random | Self::Panicked => {
+                RunFailure::DeviceFailed
+            }
         }
     }
 }
@@ -48,23 +60,19 @@ pub(crate) async fn open(
     config: &AgentConfig,
     job: JobId,
     entry: &JobEntry,
-) -> Result<TensorInputs, WorkError> {
-    if !matches!(entry.spec.work, Work::Tensor { .. }) {
-        return Err(WorkError::Kind);
-    }
+) -> Result<Vec<u8>, WorkError> {
     let gateway = &config.gateway;
     let whose = Whose { genesis: gateway.domain().genesis, owner: entry.owner };
     let package = gateway.package(&entry.spec.package, entry.spec.package_bytes).await?;
     let mut asked = 0;
-    let plain = loop {
+    loop {
         match gateway.open_inputs(job, &package, &whose, &config.wrap).await {
             // Validators that are a block behind do not know yet that we were chosen.
             Err(GatewayError::TooFew { .. }) if asked < SHARES_ASKED_MAX => asked += 1,
-            answer => break answer?,
+            answer => return Ok(answer?),
         }
         tokio::time::sleep(SHARES_PAUSE).await;
-    };
-    Ok(TensorInputs::from_bytes(&plain)?)
+    }
 }
 
 /// How often shares are asked for before a run is given up.
@@ -74,29 +82,80 @@ const SHARES_ASKED_MAX: u32 = 30;
 const SHARES_PAUSE: Duration = Duration::from_millis(100);
 
 /// Runs a job.
-pub(crate) async fn run(config: &Arc<AgentConfig>, job: JobId) -> Result<Ran, WorkError> {
-    let gateway = &config.gateway;
+pub(crate) async fn run(
+    config: &Arc<AgentConfig>,
+    desk: &Desk,
+    job: JobId,
+) -> Result<Ran, WorkError> {
     let node = NodeId::new(*config.key.public().as_bytes());
     let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
     let entry = patience::job(config, job, is_ours).await?;
-    let inputs = open(config, job, &entry).await?;
-    let random = config.random;
-    let draw = move || random().ok_or(WorkError::Random);
-    let (trace_salt, salt) = (draw()?, draw()?);
-    let (work, result_to, cheats) = (entry.spec.work, inputs.result_to.clone(), config.cheats);
+    let plain = open(config, job, &entry).await?;
+    let done = match entry.spec.work {
+        Work::Tensor { .. } => {
+            let inputs = TensorInputs::from_bytes(&plain)?;
+            run_tensor(config, job, &entry.spec.work, inputs).await?
+        }
+        Work::Opaque { task } => {
+            let inputs = TaskInputs::from_bytes(&plain)?;
+            if inputs.id() != task {
+                return Err(WorkError::OtherTask);
+            }
+            let wall = Duration::from_millis(entry.spec.run_max.get());
+            run_task(config, desk, job, inputs, wall).await?
+        }
+    };
+    let draw = || (config.random)().ok_or(WorkError::Random);
+    let whose = Whose { genesis: config.gateway.domain().genesis, owner: entry.owner };
+    let mut numbers = crate::chance::Chance::new(draw()?);
+    let sealed = Package::seal_output(&done.plain, &whose, &done.result_to, || numbers.draw())?;
+    let (package, package_bytes) = config.gateway.keep(&sealed).await?;
+    let result = RunResult { output: done.output, trace: done.trace, package, package_bytes };
+    Ok(Ran { run: done.run, result, salt: draw()? })
+}
+
+/// What a run gave, before it is sealed.
+struct Done {
+    plain: Vec<u8>,
+    result_to: WrapPublic,
+    output: Hash32,
+    trace: Hash32,
+    run: Option<Arc<TensorRun>>,
+}
+
+async fn run_tensor(
+    config: &AgentConfig,
+    job: JobId,
+    work: &Work,
+    inputs: TensorInputs,
+) -> Result<Done, WorkError> {
+    let node = NodeId::new(*config.key.public().as_bytes());
+    let salt = trace_salt(&inputs, &job, &node);
+    let (work, result_to, cheats) = (*work, inputs.result_to.clone(), config.cheats);
     let computed = tokio::task::spawn_blocking(move || {
-        let run = TensorRun::new(&inputs, &work, Salt::new(trace_salt))?;
+        let run = TensorRun::new(&inputs, &work, salt)?;
         if cheats { run.falsified() } else { Ok(run) }
     });
-    let run = Arc::new(computed.await.map_err(|_| WorkError::Panicked)??);
+    let run = computed.await.map_err(|_| WorkError::Panicked)??;
     let subject = run.subject()?;
-    let whose = Whose { genesis: gateway.domain().genesis, owner: entry.owner };
-    let seed = draw()?;
-    let mut numbers = crate::chance::Chance::new(seed);
-    let outputs = run.outputs()?.to_bytes();
-    let sealed = Package::seal_output(&outputs, &whose, &result_to, || numbers.draw())?;
-    let (package, package_bytes) = gateway.keep(&sealed).await?;
+    let plain = run.outputs()?.to_bytes();
     let (output, trace) = (subject.outputs_root, subject.trace_root);
-    let result = RunResult { output, trace, package, package_bytes };
-    Ok(Ran { run, result, salt })
+    Ok(Done { plain, result_to, output, trace, run: Some(Arc::new(run)) })
+}
+
+async fn run_task(
+    config: &AgentConfig,
+    desk: &Desk,
+    job: JobId,
+    inputs: TaskInputs,
+    wall: Duration,
+) -> Result<Done, WorkError> {
+    let workshop = config.workshop.clone().ok_or(WorkError::Kind)?;
+    let (log, stop) = desk.begin_task(job).map_err(WorkError::Stop)?;
+    let (result_to, name) = (inputs.result_to.clone(), job.to_string());
+    let computed =
+        tokio::task::spawn_blocking(move || workshop.run(&name, &inputs, wall, &log, &stop));
+    let done = computed.await.map_err(|_| WorkError::Panicked)??;
+    let (output, trace) = (done.id(), done.enforced_id());
+    Ok(Done { plain: done.to_bytes(), result_to, output, trace, run: None })
 }

@@ -15,9 +15,10 @@ use crate::{
     document::{CertificateDocument, Document, NetworkDocument, ProofDocument, ReceiptDocument},
     rpc::{
         AccountAnswer, AccountParams, BlockAnswer, BlockParams, CertificateParams, FaucetAnswer,
-        FaucetParams, NoParams, NodesAnswer, NodesParams, NonceAnswer, NonceParams, ParamsAnswer,
-        ProveParams, ReceiptParams, Request, Response, RpcError, StatusAnswer, SubmitAnswer,
-        SubmitParams, TotalsAnswer, ValidatorsAnswer, Wait, method,
+        FaucetParams, JobAnswer, JobParams, JobsAnswer, JobsParams, NoParams, NodeAnswer,
+        NodeParams, NodesAnswer, NodesParams, NonceAnswer, NonceParams, ParamsAnswer, ProveParams,
+        ReceiptParams, Request, Response, RpcError, StatusAnswer, SubmitAnswer, SubmitParams,
+        TotalsAnswer, ValidatorsAnswer, Wait, method,
     },
     text::{Hex, Number, Text, Tgrid},
 };
@@ -25,7 +26,9 @@ use http::{Connection, Exchange, Host};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{io, time::Duration};
-use tg_types::{AccountId, Amount, Encode as _, Height, Lane, Nonce, SignedTx, StateKey, TxId};
+use tg_types::{
+    AccountId, Amount, Encode as _, Height, JobId, Lane, NodeId, Nonce, SignedTx, StateKey, TxId,
+};
 
 /// How long an answer may take, besides the time the node was asked to wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -271,7 +274,31 @@ impl Client {
     /// # Errors
     /// If the node is not reached or answers with an error.
     pub fn nodes(&mut self, limit: Option<u32>) -> Result<NodesAnswer, ClientError> {
-        self.call(method::NODES, &NodesParams { limit })
+        self.call(method::NODES, &NodesParams { limit, before: None })
+    }
+
+    /// A node and what happened to it.
+    ///
+    /// # Errors
+    /// If the node is not reached or answers with an error.
+    pub fn node(&mut self, node: NodeId) -> Result<NodeAnswer, ClientError> {
+        self.call(method::NODE, &NodeParams { node: Text(node), before: None })
+    }
+
+    /// Jobs, the latest first.
+    ///
+    /// # Errors
+    /// If the node is not reached or answers with an error.
+    pub fn jobs(&mut self, params: &JobsParams) -> Result<JobsAnswer, ClientError> {
+        self.call(method::JOBS, params)
+    }
+
+    /// A job and what happened to it.
+    ///
+    /// # Errors
+    /// If the node is not reached or answers with an error.
+    pub fn job(&mut self, job: JobId) -> Result<JobAnswer, ClientError> {
+        self.call(method::JOB, &JobParams { job: Text(job) })
     }
 
     /// The committee.

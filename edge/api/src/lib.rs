@@ -1,5 +1,5 @@
-//! What the outside sees of a node: JSON-RPC over HTTP, an event stream, metrics, and the documents
-//! that people save and check offline.
+//! What the outside sees of a node: pages for people, JSON-RPC over HTTP, an event stream, metrics,
+//! and the documents that people save and check offline.
 //!
 //! Separate from `edge/chain` so that the chain knows no HTTP, and separate from the command line
 //! so that tests and other programs use the same client. Nothing is decided here: questions become
@@ -7,10 +7,13 @@
 
 pub mod client;
 pub mod document;
+mod pages;
 pub mod rpc;
 pub mod server;
 pub mod text;
 pub mod view;
+pub mod why;
+pub mod words;
 
 pub use client::{Client, ClientError};
 pub use document::{

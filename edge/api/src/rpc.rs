@@ -4,19 +4,23 @@
 //! Parameters are always objects with named fields; unknown fields are refused, so that a misspelt
 //! option is an error and not a surprise.
 
+mod work;
+
+pub use work::{
+    Happened, JobAnswer, JobParams, JobRecord, JobsAnswer, JobsParams, ListedJob, ListedNode,
+    NodeAnswer, NodeParams, NodesAnswer, NodesParams, PriceView, ProgramView, ReputationView,
+};
+
 use crate::{
     document::NetworkWord,
     text::{Hex, Number, OneText as _, Text, Tgrid, Units},
-    view::{
-        AccountView, EventView, HeaderView, NodeView, ReceiptView, StakeView, TotalsView, TxView,
-    },
+    view::{AccountView, EventView, HeaderView, ReceiptView, StakeView, TotalsView, TxView},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tg_types::{
     AccountId, Address, ChainId, Decode as _, DecodeError, Encode as _, GenesisHash, Hash32,
-    HeaderDigest, Height, Lane, NodeId, Nonce, Noun, Params, PublicKey, Reason, StateKey, Tick,
-    TxId,
+    HeaderDigest, Height, Lane, Nonce, Noun, Params, PublicKey, Reason, StateKey, Tick, TxId,
 };
 
 /// The methods, by name.
@@ -39,6 +43,12 @@ pub mod method {
     pub const STATUS: &str = "status";
     /// Registered nodes.
     pub const NODES: &str = "nodes";
+    /// A node and what happened to it.
+    pub const NODE: &str = "node";
+    /// Jobs, the latest first.
+    pub const JOBS: &str = "jobs";
+    /// A job and what happened to it.
+    pub const JOB: &str = "job";
     /// The committee.
     pub const VALIDATORS: &str = "validators";
     /// The parts of the supply.
@@ -53,7 +63,7 @@ pub mod method {
     pub const PARAMS: &str = "params";
 
     /// All methods with what they take, in the order of the manual.
-    pub const ALL: [(&str, &str); 15] = [
+    pub const ALL: [(&str, &str); 18] = [
         (SUBMIT, "txs: list of hex, wait: none|final, timeout_ms, brief: true|false"),
         (ACCOUNT, "account: 64 digits"),
         (NONCE, "account: 64 digits, lane: 0 to 7"),
@@ -62,7 +72,10 @@ pub mod method {
         (CERTIFICATE, "height, wait_ms"),
         (BLOCK, "height"),
         (STATUS, "nothing"),
-        (NODES, "limit"),
+        (NODES, "limit, before: a place from `next`"),
+        (NODE, "node: 64 digits, before: a height from `earlier`"),
+        (JOBS, "limit, before: a place from `next`"),
+        (JOB, "job: 64 digits"),
         (VALIDATORS, "nothing"),
         (TOTALS, "nothing"),
         (GENESIS, "nothing"),
@@ -426,6 +439,8 @@ pub struct StatusAnswer {
     pub state_root: Option<Text<Hash32>>,
     /// The last height whose certificate is held.
     pub certified: Option<Number<Height>>,
+    /// The mean time between recent blocks, in milliseconds; `None` before the second block.
+    pub block_ms: Option<u64>,
     /// Transactions in this node's pool that wait for a block.
     pub pool_txs: u64,
     /// From this number of waiting transactions on, clients are refused.
@@ -434,35 +449,6 @@ pub struct StatusAnswer {
     pub validators: u64,
     /// Whether `faucet` gives money.
     pub faucet: bool,
-}
-
-/// Parameters of `nodes`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NodesParams {
-    /// How many at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-}
-
-/// A node with its id.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ListedNode {
-    /// The node.
-    pub id: Text<NodeId>,
-    /// What is known about it.
-    pub node: NodeView,
-}
-
-/// Answer of `nodes`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NodesAnswer {
-    /// The nodes, by id.
-    pub nodes: Vec<ListedNode>,
-    /// Whether there are more than were asked for.
-    pub more: bool,
 }
 
 /// One seat of the committee.
@@ -479,6 +465,11 @@ pub struct ValidatorAnswer {
     pub stake: StakeView,
     /// When it was slashed, if it was.
     pub slashed: Option<Number<Height>>,
+    /// How many of the recent blocks it proposed. The seats take turns, so one that proposes none
+    /// for long is not there.
+    pub proposed: u64,
+    /// The last recent block it proposed.
+    pub proposed_last: Option<Number<Height>>,
 }
 
 /// Answer of `validators`.
@@ -487,6 +478,8 @@ pub struct ValidatorAnswer {
 pub struct ValidatorsAnswer {
     /// The committee, by key.
     pub validators: Vec<ValidatorAnswer>,
+    /// How many recent blocks were looked at.
+    pub blocks: u64,
 }
 
 /// Answer of `totals`.

@@ -11,9 +11,10 @@ mod faucet;
 pub mod limits;
 mod listener;
 mod methods;
-mod page;
 mod routes;
+mod show;
 mod submit;
+mod work;
 
 pub use faucet::FaucetConfig;
 

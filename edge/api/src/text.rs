@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::fmt;
+use tg_chain::index::JobPlace;
 use tg_types::{
     AccountId, Address, Amount, ChainId, DurationMs, GenesisHash, Hash32, HeaderDigest, Height,
     IdempotencyId, JobId, Lane, Name, NodeId, Nonce, Noun, PublicKey, Reason, StateKey, Tick, TxId,
@@ -139,8 +140,21 @@ impl OneText for Reason {
     }
 }
 
+impl OneText for JobPlace {
+    const WHAT: &'static str = "a place in the order of jobs, such as 17-0";
+
+    fn to_text(&self) -> String {
+        format!("{}-{}", self.height, self.place)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let (height, place) = text.split_once('-')?;
+        Some(Self { height: Height::new(height.parse().ok()?), place: place.parse().ok()? })
+    }
+}
+
 /// All nouns, in the order of their tags.
-const NOUNS: [(Noun, &str); 14] = [
+const NOUNS: [(Noun, &str); 19] = [
     (Noun::Totals, "totals"),
     (Noun::Account, "account"),
     (Noun::Seen, "seen"),
@@ -155,6 +169,11 @@ const NOUNS: [(Noun, &str); 14] = [
     (Noun::Validator, "validator"),
     (Noun::Cursor, "cursor"),
     (Noun::Absence, "absence"),
+    (Noun::List, "list"),
+    (Noun::Program, "program"),
+    (Noun::Dispute, "dispute"),
+    (Noun::Piece, "piece"),
+    (Noun::Draft, "draft"),
 ];
 
 impl OneText for Noun {
@@ -349,6 +368,7 @@ mod tests {
     use super::{Hex, NOUNS, Number, OneText, Text, Tgrid, Units, read_text};
     use serde::{Serialize, de::DeserializeOwned};
     use std::fmt::Debug;
+    use tg_chain::index::JobPlace;
     use tg_types::{AccountId, Amount, Hash32, Height, Lane, Noun, Reason, StateKey};
 
     fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, json: &str) {
@@ -365,6 +385,7 @@ mod tests {
         check(&Text(Reason::NonceTooLow), "\"nonce_too_low\"");
         check(&Text(Noun::Account), "\"account\"");
         check(&Hex(vec![0xab, 1]), "\"ab01\"");
+        check(&Text(JobPlace { height: Height::new(17), place: 0 }), "\"17-0\"");
         check(&Text(Hash32::new([0xab; 32])), &format!("\"{}\"", "ab".repeat(32)));
         let key = StateKey::new(Noun::Job, [1; 32]);
         check(&Text(key), &format!("\"05{}\"", "01".repeat(32)));
@@ -377,6 +398,9 @@ mod tests {
         }
         for text in ["01", "+1", "1.0", "", "99999999999999999999"] {
             assert!(read_text::<Units>(text).is_none(), "{text:?}");
+        }
+        for text in ["1", "1-", "-1", "01-0", "+1-0", "1-0-0", "1 -0", "1-4294967296"] {
+            assert!(read_text::<JobPlace>(text).is_none(), "{text:?}");
         }
         assert!(read_text::<Hash32>(&"AB".repeat(32)).is_none());
         assert!(read_text::<Hex>("AB").is_none());

@@ -1,5 +1,9 @@
 //! A node's chain as the rest of the process sees it: submit, wait, read, prove, listen.
 
+mod history;
+
+pub use history::{Happening, History};
+
 use crate::{
     certificates::WAITING_KEPT,
     index::{Index, IndexError},
@@ -115,8 +119,7 @@ impl Chain {
     async fn index_height(&self, index: &Index, height: Height) -> Result<(), ChainError> {
         if let Some(record) = self.node.record(height).await? {
             let record = Record::from_bytes(&record)?;
-            let ids: Vec<TxId> = record.receipts.iter().map(|receipt| receipt.tx).collect();
-            index.add(height, &ids, Height::new(0))?;
+            index.add(height, &record, Height::new(0))?;
         }
         Ok(())
     }
@@ -135,9 +138,8 @@ impl Chain {
             match blocks.recv().await {
                 Ok(block) => {
                     let height = block.header.height;
-                    let ids: Vec<TxId> = block.record.receipts.iter().map(|r| r.tx).collect();
                     let oldest = Height::new(height.get().saturating_sub(retain_heights));
-                    index.add(height, &ids, oldest)?;
+                    index.add(height, &block.record, oldest)?;
                 }
                 Err(broadcast::error::RecvError::Lagged(_)) => {
                     let tip = self.machine.tip().map(|(header, _)| header.height);
@@ -283,6 +285,19 @@ impl Chain {
     pub async fn entry<T: Decode>(&self, key: StateKey) -> Result<Option<T>, ChainError> {
         let bytes = self.node.read(vec![key]).await?.pop().flatten();
         Ok(bytes.map(|bytes| T::from_bytes(&bytes)).transpose()?)
+    }
+
+    /// Reads entries of the latest final state, all of the same state and in the same order.
+    ///
+    /// # Errors
+    /// If the node stopped or an entry cannot be read.
+    pub async fn entries<T: Decode>(
+        &self,
+        keys: Vec<StateKey>,
+    ) -> Result<Vec<Option<T>>, ChainError> {
+        let read = |bytes: Option<Bytes>| bytes.map(|bytes| T::from_bytes(&bytes)).transpose();
+        let found = self.node.read(keys).await?.into_iter().map(read);
+        Ok(found.collect::<Result<_, _>>()?)
     }
 
     /// Reads the bytes of one entry of the latest final state.

@@ -19,7 +19,7 @@ pub mod record;
 mod report;
 mod start;
 
-pub use chain::{Chain, ChainError, ChainStatus, NONCE_AHEAD_MAX};
+pub use chain::{Chain, ChainError, ChainStatus, Happening, History, NONCE_AHEAD_MAX};
 pub use machine::{FinalReceipts, Outcome};
 pub use start::{
     ChainConfig, ChainStartError, IndexPlace, Prepared, RunningChain, genesis_header, prepare,

@@ -222,6 +222,11 @@ impl LedgerMachine {
         })
     }
 
+    /// The most recent final blocks, the latest first.
+    pub(crate) fn recent_blocks(&self) -> Vec<Arc<FinalReceipts>> {
+        self.shared().recent.iter().rev().cloned().collect()
+    }
+
     /// The recent final header with this state root.
     pub(crate) fn header_with_root(&self, root: &Hash32) -> Option<Header> {
         let shared = self.shared();

@@ -3,8 +3,9 @@
 use crate::payload::format_byte;
 use tg_types::{
     codec::{Decode, DecodeError, Encode, FORMAT_VERSION, Reader, encode_list},
+    ids::TxId,
     merkle,
-    receipt::{BlockReceipt, Receipt},
+    receipt::{BlockReceipt, Event, Receipt},
 };
 
 /// The receipts of a block, in the order of the receipts tree: transactions first, then the block.
@@ -17,6 +18,15 @@ pub struct Record {
 }
 
 impl Record {
+    /// All events of the block in order, each with the transaction that caused it; `None` for what
+    /// the block did by itself.
+    pub fn events(&self) -> impl Iterator<Item = (Option<TxId>, &Event)> {
+        let caused = self.receipts.iter();
+        let caused =
+            caused.flat_map(|receipt| receipt.events.iter().map(|it| (Some(receipt.tx), it)));
+        caused.chain(self.block.events.iter().map(|event| (None, event)))
+    }
+
     /// The receipt of the transaction at a position, with its path to the receipts root.
     #[must_use]
     pub fn prove(&self, index: u32) -> Option<(&Receipt, merkle::Proof)> {

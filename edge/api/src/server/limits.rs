@@ -69,8 +69,27 @@ pub const NODES_DEFAULT: u32 = 100;
 /// Nodes listed at most: about a megabyte of answer.
 pub const NODES_MAX: u32 = 1_000;
 
-/// Blocks shown on the status page.
-pub const PAGE_BLOCKS: u64 = 10;
+/// Jobs listed if the caller does not say: what a page shows at once.
+pub const JOBS_DEFAULT: u32 = 20;
+
+/// Jobs listed at most: a job has up to 80 runs and checks, so this is some megabytes at worst.
+pub const JOBS_MAX: u32 = 100;
+
+/// Blocks that the history of a job is read from: more than a job that went well needs twenty times
+/// over, and enough for long disputes.
+pub const JOB_BLOCKS_MAX: usize = 256;
+
+/// Blocks that the history of a node is read from at once: a page of it.
+pub const NODE_BLOCKS_MAX: usize = 32;
+
+/// Nodes that are looked at to say why jobs of a list wait. With more, only a job's own page says.
+pub const WHY_NODES_MAX: u64 = 512;
+
+/// Nodes on the first page; the others are on pages of their own.
+pub const FRONT_NODES: u32 = 6;
+
+/// Nodes on one page of nodes.
+pub const PAGE_NODES: u32 = 50;
 
 /// Orders waiting for the faucet, which serves them one by one.
 pub const FAUCET_QUEUE_MAX: usize = 64;

@@ -2,18 +2,15 @@
 
 use super::{
     Shared, errors, faucet,
-    limits::{
-        CERTIFICATE_POLL, CERTIFICATE_WAIT_DEFAULT, CERTIFICATE_WAIT_MAX, NODES_DEFAULT, NODES_MAX,
-    },
-    submit,
+    limits::{CERTIFICATE_POLL, CERTIFICATE_WAIT_DEFAULT, CERTIFICATE_WAIT_MAX},
+    submit, work,
 };
 use crate::{
     document::{CertificateDocument, Document, NetworkDocument, ProofDocument, ReceiptDocument},
     rpc::{
-        AccountAnswer, AccountParams, BlockAnswer, BlockParams, CertificateParams, ListedNode,
-        NoParams, NodesAnswer, NodesParams, NonceAnswer, NonceParams, ParamsAnswer, ProveParams,
-        ReceiptParams, RpcError, StatusAnswer, TotalsAnswer, ValidatorAnswer, ValidatorsAnswer,
-        method,
+        AccountAnswer, AccountParams, BlockAnswer, BlockParams, CertificateParams, NoParams,
+        NonceAnswer, NonceParams, ParamsAnswer, ProveParams, ReceiptParams, RpcError, StatusAnswer,
+        TotalsAnswer, ValidatorAnswer, ValidatorsAnswer, method,
     },
     text::{Number, Text},
     view::{EventView, HeaderView, ReceiptView, SeatView, TxView},
@@ -22,9 +19,9 @@ use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::time::Duration;
-use tg_chain::{ChainError, light::CertifiedHeader};
-use tg_ledger::{AccountEntry, NodeEntry, StakeEntry, ValidatorEntry, keys};
-use tg_types::{Decode as _, Height, NodeId, Noun, StateKey, ValidatorSeat};
+use tg_chain::light::CertifiedHeader;
+use tg_ledger::{AccountEntry, StakeEntry, ValidatorEntry, keys};
+use tg_types::{Header, Height, StateKey, ValidatorSeat};
 use tokio::time::Instant;
 
 /// Calls a method. Where parameters do not fit, the hint says what the method takes.
@@ -56,7 +53,10 @@ async fn dispatch(shared: &Shared, name: &str, params: Value) -> Result<Value, R
             let NoParams {} = read(params)?;
             json(&status(shared).await?)
         }
-        method::NODES => json(&nodes(shared, read(params)?).await?),
+        method::NODES => json(&work::nodes(shared, read(params)?).await?),
+        method::NODE => json(&work::node(shared, read(params)?).await?),
+        method::JOBS => json(&work::jobs(shared, read(params)?).await?),
+        method::JOB => json(&work::job(shared, read(params)?).await?),
         method::VALIDATORS => {
             let NoParams {} = read(params)?;
             json(&validators(shared).await?)
@@ -127,7 +127,8 @@ async fn nonce(shared: &Shared, params: NonceParams) -> Result<NonceAnswer, RpcE
     Ok(NonceAnswer { account, lane, nonce: Number(nonce) })
 }
 
-async fn receipt(shared: &Shared, params: ReceiptParams) -> Result<Document, RpcError> {
+/// The method `receipt`, also linked from pages.
+pub(super) async fn receipt(shared: &Shared, params: ReceiptParams) -> Result<Document, RpcError> {
     let patience = Patience::new(params.wait_ms);
     let found = shared.chain.find_receipt(&params.tx.0).await.map_err(errors::chain)?;
     let Some(proof) = found else {
@@ -258,7 +259,6 @@ pub(super) async fn status(shared: &Shared) -> Result<StatusAnswer, RpcError> {
     let status = shared.chain.status().await.map_err(errors::chain)?;
     let genesis = shared.chain.genesis();
     let tip = status.tip.as_ref();
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     Ok(StatusAnswer {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         chain: Text(genesis.chain()),
@@ -269,6 +269,7 @@ pub(super) async fn status(shared: &Shared) -> Result<StatusAnswer, RpcError> {
         digest: tip.map(|(_, digest)| Text(*digest)),
         state_root: tip.map(|(header, _)| Text(header.state_root)),
         certified: status.certified.map(Number),
+        block_ms: block_ms(&shared.chain.recent_headers()),
         pool_txs: count(status.pool.0),
         pool_txs_max: count(status.pool.1),
         validators: count(genesis.validators().len()),
@@ -276,43 +277,45 @@ pub(super) async fn status(shared: &Shared) -> Result<StatusAnswer, RpcError> {
     })
 }
 
-async fn nodes(shared: &Shared, params: NodesParams) -> Result<NodesAnswer, RpcError> {
-    let limit = params.limit.unwrap_or(NODES_DEFAULT);
-    if limit == 0 || limit > NODES_MAX {
-        let why = format!("limit is {limit}, expected 1 to {NODES_MAX}");
-        return Err(errors::params(why, "ask for fewer nodes"));
-    }
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let found = shared.chain.scan(Noun::Node, limit.saturating_add(1)).await;
-    let found = found.map_err(errors::chain)?;
-    let more = found.len() > limit;
-    let listed = found.into_iter().take(limit).map(|(key, bytes)| {
-        let entry = NodeEntry::from_bytes(&bytes).map_err(ChainError::Corrupt)?;
-        Ok(ListedNode { id: Text(NodeId::new(key.id())), node: (&entry).into() })
-    });
-    let nodes = listed.collect::<Result<_, ChainError>>().map_err(errors::chain)?;
-    Ok(NodesAnswer { nodes, more })
-}
-
 /// The method `validators`, also shown on the page.
 pub(super) async fn validators(shared: &Shared) -> Result<ValidatorsAnswer, RpcError> {
+    let recent = shared.chain.recent_headers();
     let mut validators = Vec::new();
     for seat in shared.chain.genesis().validators() {
-        validators.push(validator(shared, seat).await?);
+        validators.push(validator(shared, seat, &recent).await?);
     }
-    Ok(ValidatorsAnswer { validators })
+    Ok(ValidatorsAnswer { validators, blocks: count(recent.len()) })
 }
 
-async fn validator(shared: &Shared, seat: &ValidatorSeat) -> Result<ValidatorAnswer, RpcError> {
+async fn validator(
+    shared: &Shared,
+    seat: &ValidatorSeat,
+    recent: &[Header],
+) -> Result<ValidatorAnswer, RpcError> {
     let stake: Option<StakeEntry> = shared.entry(keys::stake(&seat.owner)).await?;
     let entry: Option<ValidatorEntry> = shared.entry(keys::validator(&seat.key)).await?;
+    let is_mine = |header: &&Header| header.proposer.as_bytes() == seat.key.as_bytes();
+    let mine = || recent.iter().filter(is_mine);
     Ok(ValidatorAnswer {
         key: Text(seat.key),
         owner: Text(seat.owner),
         address: Text(seat.address.clone()),
         stake: (&stake.unwrap_or_default()).into(),
         slashed: entry.as_ref().and_then(|entry| SeatView::from(entry).slashed),
+        proposed: count(mine().count()),
+        proposed_last: mine().next().map(|header| Number(header.height)),
     })
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// The mean time between blocks, from the latest to the earliest of these.
+fn block_ms(recent: &[Header]) -> Option<u64> {
+    let (last, first) = (recent.first()?, recent.last()?);
+    let blocks = last.height.get().checked_sub(first.height.get()).filter(|blocks| *blocks > 0)?;
+    Some(last.tick.get().saturating_sub(first.tick.get()) / blocks)
 }
 
 /// The method `totals`, also shown on the page.

@@ -4,7 +4,7 @@ use super::{
     Shared, errors,
     events::{self, Wish},
     limits::{BATCH_CALLS_MAX, BODY_BYTES_MAX, BODY_TIMEOUT, BODY_VALUES_MAX, STREAM_KEEP_ALIVE},
-    methods, page,
+    methods, show,
 };
 use crate::rpc::{Request as Call, Response as Answer, RpcError, code};
 use axum::{
@@ -30,8 +30,7 @@ type AppState = State<Arc<Shared>>;
 
 /// All addresses.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
-    Router::new()
-        .route("/", get(show_page))
+    show::router()
         .route("/rpc", post(rpc))
         .route("/events", get(stream))
         .route("/metrics", get(metrics))
@@ -41,13 +40,13 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-fn json_response(status: StatusCode, answer: &impl Serialize) -> Response {
+pub(super) fn json_response(status: StatusCode, answer: &impl Serialize) -> Response {
     let body = serde_json::to_vec(answer).expect("our answers are plain JSON");
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// An error outside of JSON-RPC, in the same words.
-fn plain_error(status: StatusCode, error: &RpcError) -> Response {
+pub(super) fn plain_error(status: StatusCode, error: &RpcError) -> Response {
     json_response(status, error)
 }
 
@@ -57,21 +56,14 @@ fn early_error(status: StatusCode, error: RpcError) -> Response {
 }
 
 async fn not_found() -> Response {
-    let hint = "addresses are /rpc, /events, /metrics, /health and /";
+    let hint = "addresses are /, /jobs, /nodes, /v1/jobs, /v1/nodes, /v1/receipts, /rpc, /events, \
+                /metrics and /health";
     plain_error(StatusCode::NOT_FOUND, &errors::unknown("this address", hint))
 }
 
 async fn wrong_method() -> Response {
     let error = errors::request("it came with the wrong HTTP method");
     plain_error(StatusCode::METHOD_NOT_ALLOWED, &error)
-}
-
-async fn show_page(State(shared): AppState) -> Response {
-    let Ok(_place) = shared.calls.try_acquire() else { return busy(&shared) };
-    match page::page(&shared).await {
-        Ok(page) => ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response(),
-        Err(error) => plain_error(StatusCode::SERVICE_UNAVAILABLE, &error),
-    }
 }
 
 #[derive(Serialize)]
@@ -126,7 +118,7 @@ async fn stream(State(shared): AppState, request: Request) -> Response {
     }
 }
 
-fn busy(shared: &Shared) -> Response {
+pub(super) fn busy(shared: &Shared) -> Response {
     shared.counters.busy();
     plain_error(StatusCode::SERVICE_UNAVAILABLE, &errors::busy())
 }

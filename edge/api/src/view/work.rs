@@ -1,12 +1,13 @@
 //! Readable JSON of nodes, jobs, and what happens to them.
 
 use super::Listing;
-use crate::text::{Number, Text, Tgrid, Units};
+use crate::{
+    text::{Number, Text, Tgrid, Units},
+    words::tier_word,
+};
 use serde::{Deserialize, Serialize};
 use tg_ledger::{Check, CheckState, Draw, JobEntry, NodeEntry, Run, RunState};
-use tg_types::{
-    AccountId, DeviceKind, Event, Hash32, JobStatus, Name, NodeId, Reason, Tick, Tier, Work,
-};
+use tg_types::{AccountId, DeviceKind, Event, Hash32, JobStatus, Name, NodeId, Reason, Tick, Work};
 
 /// Equal devices of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -238,16 +239,6 @@ impl From<&JobEntry> for JobView {
             draw: draw.to_owned(),
             checks: entry.checks.as_slice().iter().map(CheckView::from).collect(),
         }
-    }
-}
-
-/// The word for a tier, as people write it.
-fn tier_word(tier: Tier) -> String {
-    match tier {
-        Tier::Trusted => "none".to_owned(),
-        Tier::Audit => "audit".to_owned(),
-        Tier::Sync => "sync".to_owned(),
-        Tier::Redundant { replicas } => format!("redundant:{replicas}"),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod documents;
+mod pages;
 mod reading;
 mod streaming;
 mod submitting;
@@ -19,7 +20,7 @@ type Check = (&'static str, fn(&World));
 #[test]
 fn node_answers_as_promised() {
     let mut world = World::start();
-    let checks: [Check; 22] = [
+    let checks: [Check; 26] = [
         ("every read method answers", reading::read_methods_answer),
         ("pages answer", reading::pages_answer),
         ("metrics show what happens", reading::metrics_count_calls),
@@ -35,6 +36,10 @@ fn node_answers_as_promised() {
         ("other network", documents::documents_of_another_network_are_refused),
         ("flipped bytes", documents::files_with_a_flipped_byte_are_refused),
         ("unknown things", documents::unknown_things_are_named),
+        ("job on pages", pages::job_is_told_from_queue_to_payment),
+        ("pages of lists", pages::lists_are_read_page_by_page),
+        ("twins as JSON", pages::pages_have_their_twins_as_json),
+        ("pages that cannot be", pages::pages_that_cannot_be_say_why),
         ("wrong JSON", bad_input::wrong_json_gets_a_clear_error),
         ("wrong parameters", bad_input::wrong_parameters_get_a_clear_error),
         ("wrong HTTP", bad_input::wrong_http_gets_a_clear_error),

@@ -21,6 +21,7 @@ pub(crate) fn read_methods_answer(world: &World) {
     let [seat] = &validators[..] else { panic!("one seat") };
     assert_eq!(seat.key.0, genesis.validators()[0].key);
     assert_eq!((seat.stake.active.0, seat.slashed), (genesis.validators()[0].stake, None));
+    assert!(seat.proposed >= 1 && seat.proposed_last.is_some(), "a sole seat proposes all blocks");
 
     let totals = client.totals().expect("totals");
     assert!(totals.balanced);
@@ -44,11 +45,18 @@ pub(crate) fn read_methods_answer(world: &World) {
 pub(crate) fn pages_answer(world: &World) {
     let mut client = world.client();
     let page = client.get("/").expect("a page");
-    for word in ["<title>TensorGrid node</title>", "api-test", "add up to the supply", "Validators"]
-    {
+    for word in [
+        "<title>Network · TensorGrid</title>",
+        "api-test",
+        "add up to the supply",
+        "Validators",
+        "proposes",
+        "No job yet.",
+        "No node is registered.",
+    ] {
         assert!(page.contains(word), "{word}: {page}");
     }
-    assert!(!page.contains("<script"));
+    assert_eq!(page.matches("<script").count(), 1);
     assert!(client.get("/health").expect("healthy").contains("\"status\":\"ok\""));
     let (status, body) =
         split(&world.raw(b"GET /x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"));

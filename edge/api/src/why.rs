@@ -1,0 +1,126 @@
+//! Why a job waits: how many nodes each rule of the scheduler removes, and the cheapest change with
+//! which one would fit. The rules are the ones that placements use.
+
+use serde::{Deserialize, Serialize};
+use tg_ledger::{JobEntry, NodeEntry, excluded, run_bond};
+use tg_scheduler::{Ask, Change, Offer, explain};
+use tg_types::{AccountId, Amount, Bps, JobSpec, NodeId, Params, ProgramFacts};
+
+/// A node that might run a job.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The node.
+    pub id: NodeId,
+    /// Its record.
+    pub entry: NodeEntry,
+    /// What of its owner's stake stands for nothing yet.
+    pub stake_free: Amount,
+}
+
+/// Nodes that a rule removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemovedView {
+    /// The rule, as the word programs branch on.
+    pub rule: String,
+    /// How many.
+    pub nodes: usize,
+    /// The same as a sentence.
+    pub sentence: String,
+}
+
+/// What stands between a job and a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhyView {
+    /// Nodes that could be given one more run of it now.
+    pub fitting: usize,
+    /// Nodes that could not, rule by rule.
+    pub removed: Vec<RemovedView>,
+    /// The cheapest change with which a node would fit, if none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+}
+
+impl WhyView {
+    /// Looks at all nodes as the scheduler does.
+    #[must_use]
+    pub fn new(
+        params: &Params,
+        entry: &JobEntry,
+        facts: Option<&ProgramFacts>,
+        nodes: &[Candidate],
+    ) -> Self {
+        Self::of_spec(params, &entry.spec, &excluded(entry), facts, nodes)
+    }
+
+    /// The same for a job that is not handed in yet, or has been: then those who had it are
+    /// excluded.
+    #[must_use]
+    pub fn of_spec(
+        params: &Params,
+        spec: &JobSpec,
+        excluded: &[AccountId],
+        facts: Option<&ProgramFacts>,
+        nodes: &[Candidate],
+    ) -> Self {
+        let bond = run_bond(params.jobs.run_bond, spec);
+        let ask = Ask { spec, facts, bond, excluded };
+        let offers: Vec<Offer<'_>> = nodes.iter().map(offer).collect();
+        let explained = explain(&ask, &offers);
+        let removed = explained.removed.iter().map(|(rule, nodes)| RemovedView {
+            rule: rule.code().to_owned(),
+            nodes: *nodes,
+            sentence: format!("{nodes} {}", rule.sentence()),
+        });
+        Self {
+            fitting: explained.fitting,
+            removed: removed.collect(),
+            change: explained.change.as_ref().map(change_words),
+        }
+    }
+
+    /// The answer in one sentence, for a list of jobs.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        if self.fitting > 0 {
+            return format!("Waits for its turn: {} nodes could take it.", self.fitting);
+        }
+        let removed: Vec<&str> = self.removed.iter().map(|it| it.sentence.as_str()).collect();
+        match (removed.is_empty(), &self.change) {
+            (true, _) => "Waits: no node is registered.".to_owned(),
+            (false, None) => format!("Waits: of the nodes {}.", removed.join(", ")),
+            (false, Some(change)) => {
+                format!("Waits: of the nodes {}. Cheapest change: {change}.", removed.join(", "))
+            }
+        }
+    }
+}
+
+fn offer(node: &Candidate) -> Offer<'_> {
+    Offer {
+        node: node.id,
+        owner: node.entry.owner,
+        descriptor: &node.entry.descriptor,
+        running: u16::try_from(node.entry.runs.as_slice().len()).unwrap_or(u16::MAX),
+        is_present: node.entry.absent.is_none(),
+        stake_free: node.stake_free,
+        // Whether a node fits does not depend on it, only which is the best.
+        reputation: Bps::ZERO,
+    }
+}
+
+fn change_words(change: &Change) -> String {
+    match change {
+        Change::Wait(rule) => format!("wait; nodes that fit {}", rule.sentence()),
+        Change::Pay(pay) => format!("pay a run {pay}"),
+        Change::AnyRegion => "accept any region".to_owned(),
+        Change::Memory(mib) => format!("ask for {mib} MiB of memory at most"),
+        Change::AnyFeatures => "ask for no features".to_owned(),
+        Change::Model(model) => format!("accept a {model}"),
+        Change::Kind(kind) => format!("accept a {}", kind.name().to_lowercase()),
+        Change::Several(spec) => {
+            let memory = spec.needs.memory_mib_min;
+            format!("accept any device with {memory} MiB, and pay a run {}", spec.pay)
+        }
+    }
+}

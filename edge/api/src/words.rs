@@ -1,0 +1,265 @@
+//! How people are told of jobs and nodes: the steps of a job, what a tier does and does not, where
+//! a job stands and why. Here, because the page and the command line must not tell different
+//! stories.
+
+mod standing;
+mod tier;
+
+pub use standing::Standing;
+pub(crate) use tier::tier_word;
+pub use tier::{SEEN_BY, TierWords};
+
+use serde::{Deserialize, Serialize};
+use tg_types::Event;
+
+/// Whether something that happened is good news. Pages show it by a sign and by a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    /// As it should be.
+    Plain,
+    /// A result was confirmed, somebody was paid.
+    Good,
+    /// Something went wrong, or somebody lost something.
+    Bad,
+}
+
+/// One line of a job's or a node's story.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The step in a word or two.
+    pub step: &'static str,
+    /// What happened, the rest of the sentence.
+    pub text: String,
+    /// Whether that is good.
+    pub tone: Tone,
+    /// Whether a short telling does without it.
+    pub is_detail: bool,
+}
+
+impl Line {
+    fn new(step: &'static str, text: impl Into<String>) -> Self {
+        Self { step, text: text.into(), tone: Tone::Plain, is_detail: false }
+    }
+
+    fn good(self) -> Self {
+        Self { tone: Tone::Good, ..self }
+    }
+
+    fn bad(self) -> Self {
+        Self { tone: Tone::Bad, ..self }
+    }
+
+    fn detail(self) -> Self {
+        Self { is_detail: true, ..self }
+    }
+
+    /// The line for an event; `None` if it is about neither a job nor a node.
+    #[must_use]
+    pub fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::JobQueued { .. }
+            | Event::JobPlaced { .. }
+            | Event::RunEnded { .. }
+            | Event::ResultCommitted { .. }
+            | Event::ResultRevealed { .. }
+            | Event::RunsDisagreed { .. } => of_run(event),
+            Event::CheckDrawn { .. }
+            | Event::ResultNotDrawn { .. }
+            | Event::CheckCommitted { .. }
+            | Event::CheckPassed { .. }
+            | Event::CheckMissed { .. }
+            | Event::DisputeOpened { .. }
+            | Event::DisputeAnswered { .. }
+            | Event::ClaimPicked { .. }
+            | Event::DisputeEnded { .. } => of_check(event),
+            Event::JobSettled { .. }
+            | Event::JobFailed { .. }
+            | Event::JobCancelled { .. }
+            | Event::JobExpired { .. }
+            | Event::ProviderPaid { .. }
+            | Event::CheckerPaid { .. }
+            | Event::NodeSlashed { .. }
+            | Event::NodeFined { .. } => of_end(event),
+            Event::NodeRegistered { .. }
+            | Event::NodeChanged { .. }
+            | Event::NodeLeft { .. }
+            | Event::NodeAbsent { .. }
+            | Event::NodeDropped { .. } => of_node(event),
+            Event::AccountCredited { .. }
+            | Event::Transferred { .. }
+            | Event::Staked { .. }
+            | Event::UnbondingStarted { .. }
+            | Event::Unbonded { .. }
+            | Event::AbsenceReported { .. }
+            | Event::Slashed { .. }
+            | Event::PenaltyTaken { .. }
+            | Event::FeesShared { .. }
+            | Event::BeaconRecorded { .. }
+            | Event::ProgramRecorded { .. } => None,
+        }
+    }
+}
+
+/// The beginning of an id, as much as a person compares.
+#[must_use]
+pub fn short(id: &impl ToString) -> String {
+    id.to_string().chars().take(8).collect()
+}
+
+/// Lines about handing in and running.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
+fn of_run(event: &Event) -> Option<Line> {
+    Some(match event {
+        Event::JobQueued { escrow, .. } => Line::new(
+            "Escrowed",
+            format!("{escrow} are locked: the quote, and the most it can cost."),
+        )
+        .detail(),
+        Event::JobPlaced { node, run, .. } => {
+            Line::new("Placed", format!("node {} runs it, as run {run}.", short(node)))
+        }
+        Event::RunEnded { why, .. } => Line::new("Run ended", why.sentence()).bad(),
+        Event::ResultCommitted { node, .. } => {
+            Line::new("Committed", format!("node {} is bound to its result.", short(node)))
+        }
+        Event::ResultRevealed { result, .. } => {
+            let (output, trace) = (short(&result.output), short(&result.trace));
+            Line::new("Revealed", format!("output {output}, trace {trace}."))
+        }
+        Event::RunsDisagreed { .. } => {
+            Line::new("Disagreed", event.reason().sentence()).bad().detail()
+        }
+        _ => return None,
+    })
+}
+
+/// Lines about checks and disputes.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
+fn of_check(event: &Event) -> Option<Line> {
+    Some(match event {
+        Event::CheckDrawn { node, .. } => {
+            Line::new("Drawn", format!("node {} checks it.", short(node)))
+        }
+        Event::ResultNotDrawn { .. } => {
+            Line::new("Not drawn", "this result is not among those that are audited.").detail()
+        }
+        Event::CheckCommitted { node, .. } => {
+            Line::new("Check sealed", format!("node {} is bound to its answer.", short(node)))
+                .detail()
+        }
+        Event::CheckPassed { node, .. } => {
+            Line::new("Checked", format!("node {} computed the same, to the bit.", short(node)))
+                .good()
+        }
+        Event::CheckMissed { node, .. } => {
+            Line::new("Check missed", format!("node {} did not answer in time.", short(node)))
+                .bad()
+                .detail()
+        }
+        Event::DisputeOpened { .. } => {
+            Line::new("Disputed", "a checker computed something else.").bad()
+        }
+        Event::DisputeAnswered { round, .. } => {
+            Line::new("Answered", format!("the provider opened its claims of round {round}."))
+                .detail()
+        }
+        Event::ClaimPicked { round, child, .. } => {
+            Line::new("Doubted", format!("the challenger picked claim {child} of round {round}."))
+                .detail()
+        }
+        Event::DisputeEnded { why, .. } => Line::new("Judged", why.sentence()),
+        _ => return None,
+    })
+}
+
+/// Lines about ends and money.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
+fn of_end(event: &Event) -> Option<Line> {
+    Some(match event {
+        Event::JobSettled { charged, refund, .. } => {
+            Line::new("Paid", format!("{charged}; {refund} came back.")).good()
+        }
+        Event::JobFailed { refund, .. } => {
+            Line::new("Failed", format!("no result was accepted; {refund} came back."))
+                .bad()
+                .detail()
+        }
+        Event::JobCancelled { refund, .. } => {
+            Line::new("Cancelled", format!("by its owner; {refund} came back.")).detail()
+        }
+        Event::JobExpired { refund, .. } => {
+            Line::new("Expired", format!("it was not done in time; {refund} came back."))
+                .bad()
+                .detail()
+        }
+        Event::ProviderPaid { node, amount, .. } => {
+            Line::new("Run paid", format!("{amount} to the owner of node {}.", short(node)))
+                .good()
+                .detail()
+        }
+        Event::CheckerPaid { node, amount, .. } => {
+            Line::new("Check paid", format!("{amount} to the owner of node {}.", short(node)))
+                .good()
+                .detail()
+        }
+        Event::NodeSlashed { node, amount, .. } => {
+            Line::new("Slashed", format!("node {} lost {amount}.", short(node))).bad()
+        }
+        Event::NodeFined { node, amount, .. } => {
+            Line::new("Fined", format!("node {} lost {amount}.", short(node))).bad().detail()
+        }
+        _ => return None,
+    })
+}
+
+/// Lines about nodes as such.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
+fn of_node(event: &Event) -> Option<Line> {
+    Some(match event {
+        Event::NodeRegistered { owner, .. } => {
+            Line::new("Registered", format!("by account {}.", short(owner)))
+        }
+        Event::NodeChanged { .. } => Line::new("Changed", "what the node offers."),
+        Event::NodeLeft { .. } => Line::new("Left", "its owner took it out."),
+        Event::NodeAbsent { .. } => Line::new("Absent", event.reason().sentence()).bad(),
+        Event::NodeDropped { .. } => Line::new("Dropped", event.reason().sentence()).bad(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, Tone, short};
+    use tg_types::{AccountId, Amount, Event, Hash32, JobId, NodeId, Reason, SecretKey};
+
+    fn owner() -> AccountId {
+        SecretKey::from_seed([1; 32]).public().into()
+    }
+
+    #[test]
+    fn events_of_a_job_have_lines_and_others_have_none() {
+        let (job, node, amount) = (JobId::new([7; 32]), NodeId::new([8; 32]), Amount::ZERO);
+        let check = |event: Event, expected: Option<(&str, Tone, bool)>| {
+            let line = Line::of(&event);
+            let found = line.as_ref().map(|line| (line.step, line.tone, line.is_detail));
+            assert_eq!(found, expected, "{event:?}");
+            assert!(line.is_none_or(|line| line.text.ends_with('.')), "{event:?}");
+        };
+        check(Event::CheckPassed { job, node }, Some(("Checked", Tone::Good, false)));
+        check(Event::CheckMissed { job, node }, Some(("Check missed", Tone::Bad, true)));
+        let why = Reason::RunMissed;
+        check(Event::RunEnded { job, node, why }, Some(("Run ended", Tone::Bad, false)));
+        let output = Hash32::new([1; 32]);
+        let paid =
+            Event::JobSettled { job, owner: owner(), output, charged: amount, refund: amount };
+        check(paid, Some(("Paid", Tone::Good, false)));
+        check(Event::NodeAbsent { node, owner: owner() }, Some(("Absent", Tone::Bad, false)));
+        check(Event::Staked { account: owner(), amount }, None);
+    }
+
+    #[test]
+    fn short_ids_have_eight_digits() {
+        assert_eq!(short(&JobId::new([0xab; 32])), "abababab");
+    }
+}

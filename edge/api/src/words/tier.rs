@@ -1,0 +1,85 @@
+//! What a tier does, and what it does not protect against: the table of `docs/protocol.md`.
+
+use serde::{Deserialize, Serialize};
+use tg_types::{NetworkKind, Tier};
+
+/// Who can read what a job computes with, at every tier.
+pub const SEEN_BY: &str = "The provider and the drawn checkers see the input in clear; any quorum \
+    of validators together could.";
+
+/// A tier in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TierWords {
+    /// As people write it: "none", "audit", "sync" or "redundant:n".
+    pub word: String,
+    /// What holds the word back: "local demo" where one owner may run all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
+    /// What is done.
+    pub does: String,
+    /// What it does not protect against.
+    pub not_against: String,
+}
+
+impl TierWords {
+    /// The words for a tier on a network of this kind.
+    #[must_use]
+    pub fn new(tier: Tier, network: NetworkKind) -> Self {
+        let does = match tier {
+            Tier::Trusted => "Nothing is checked: the provider's word counts.".to_owned(),
+            Tier::Audit => {
+                "A share of all results is drawn by the beacon; drawn checkers recompute \
+                those."
+                    .to_owned()
+            }
+            Tier::Sync => {
+                "Every result is recomputed from beginning to end by drawn checkers.".to_owned()
+            }
+            Tier::Redundant { replicas } => {
+                format!("{replicas} providers of different owners must give the same output.")
+            }
+        };
+        let not_against = match tier {
+            Tier::Trusted => "A lying provider.",
+            Tier::Audit => "One targeted lie whose worth exceeds the bond.",
+            Tier::Sync => {
+                "A coalition that holds nearly all stake; a program or input that is itself wrong."
+            }
+            Tier::Redundant { .. } => {
+                "Providers that lie together. Work that is not deterministic is reported, not \
+                 judged."
+            }
+        };
+        let caveat = match (tier, network) {
+            (Tier::Sync, NetworkKind::Local) => Some("local demo".to_owned()),
+            (Tier::Trusted | Tier::Audit | Tier::Redundant { .. }, _)
+            | (Tier::Sync, NetworkKind::Open) => None,
+        };
+        Self { word: tier_word(tier), caveat, does, not_against: not_against.to_owned() }
+    }
+}
+
+/// The word for a tier, as people write it.
+pub(crate) fn tier_word(tier: Tier) -> String {
+    match tier {
+        Tier::Trusted => "none".to_owned(),
+        Tier::Audit => "audit".to_owned(),
+        Tier::Sync => "sync".to_owned(),
+        Tier::Redundant { replicas } => format!("redundant:{replicas}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TierWords;
+    use tg_types::{NetworkKind, Tier};
+
+    #[test]
+    fn sync_on_a_local_network_says_that_it_is_a_demo() {
+        let caveat = |tier, network| TierWords::new(tier, network).caveat;
+        assert_eq!(caveat(Tier::Sync, NetworkKind::Local).as_deref(), Some("local demo"));
+        assert_eq!(caveat(Tier::Sync, NetworkKind::Open), None);
+        assert_eq!(caveat(Tier::Trusted, NetworkKind::Local), None);
+    }
+}

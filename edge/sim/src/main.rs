@@ -9,6 +9,7 @@ mod book;
 mod client;
 mod closing;
 mod hostile;
+mod jobs;
 mod judge;
 mod log;
 mod planted;
@@ -22,7 +23,7 @@ mod worker;
 mod workload;
 mod world;
 
-use args::Args;
+use args::{Args, Command};
 use clap::Parser as _;
 use planted::Plant;
 use report::{Report, Summary};
@@ -51,6 +52,13 @@ fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(filter) = &args.log {
         log::print(filter);
+    }
+    if let Some(Command::Jobs(args)) = &args.command {
+        return ExitCode::from(match jobs::run(args) {
+            Some(true) => DONE,
+            Some(false) => FAILED,
+            None => MISUSED,
+        });
     }
     if args.planted_all {
         return ExitCode::from(plant_all(&args));
@@ -83,7 +91,7 @@ fn each(args: &Args, plant: Option<Plant>, mut take: impl FnMut(Report) -> bool)
             let worker = move || {
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if !seeds.contains(&seed) || sender.send(run::run(seed, plant)).is_err() {
+                    if !seeds.contains(&seed) || sender.send(run_seed(seed, plant)).is_err() {
                         return;
                     }
                 }
@@ -98,6 +106,17 @@ fn each(args: &Args, plant: Option<Plant>, mut take: impl FnMut(Report) -> bool)
             }
         }
     });
+}
+
+/// Runs one seed: a whole network, or the courts alone if the bug is there.
+fn run_seed(seed: u64, plant: Option<Plant>) -> Report {
+    match plant.filter(|plant| plant.is_in_court()) {
+        Some(plant) => {
+            let violations = jobs::find(seed, plant).into_iter().collect();
+            Report { violations, ..Report::empty(seed) }
+        }
+        None => run::run(seed, plant),
+    }
 }
 
 fn run_seeds(args: &Args) -> u8 {

@@ -61,6 +61,14 @@ impl Plant {
         }
     }
 
+    /// Whether it shows only where results are checked and disputed.
+    pub(crate) const fn is_in_court(self) -> bool {
+        matches!(
+            self,
+            Self::Ledger(PlantedBug::SelfCheck | PlantedBug::SlashHonest | PlantedBug::SkipTurn)
+        )
+    }
+
     /// Whether records are not synced.
     pub(crate) fn drops_sync(self) -> bool {
         self == Self::DropSync
@@ -81,6 +89,11 @@ impl Plant {
 
     /// Puts the bug into a node's rules.
     pub(crate) const fn adjust(self, _rules: &mut Rules) {
+        match self {}
+    }
+
+    /// Whether it shows only where results are checked and disputed.
+    pub(crate) const fn is_in_court(self) -> bool {
         match self {}
     }
 

@@ -164,7 +164,8 @@ impl Scan {
             }
         }
         for (id, job) in &self.jobs {
-            let is_unfinished = matches!(job.status, JobStatus::Queued | JobStatus::Running);
+            let is_open = matches!(job.status, JobStatus::Queued | JobStatus::Running);
+            let is_unfinished = is_open && !job.is_owed();
             found.check(!is_unfinished || !is_over(job.expires), Invariant::DueDate, || {
                 format!("{id:?} should have expired at {}, now {tick}", job.expires)
             });

@@ -53,3 +53,95 @@ fn sim_unknown_plant_is_misuse() {
     assert!(output.stdout.is_empty());
     assert!(String::from_utf8_lossy(&output.stderr).contains("hint:"));
 }
+
+/// Runs scenarios of `tg-sim jobs` and gives their objects, the sum of each scenario last.
+fn jobs(args: &[&str]) -> Vec<Value> {
+    let output = tg_sim(&[&["jobs", "--json"], args].concat());
+    let text = String::from_utf8(output.stdout).expect("JSON is text");
+    let objects: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object per line")).collect();
+    assert_ne!(output.status.code(), Some(2), "{text}");
+    let sum = objects.last().expect("a sum");
+    assert_eq!(sum["broken"], serde_json::json!([]), "{sum}");
+    objects
+}
+
+#[test]
+fn sim_jobs_of_honest_parties_are_all_settled() {
+    let objects = jobs(&["--seeds", "2", "--jobs", "60", "--scenario", "honest"]);
+    assert_eq!(objects.len(), 6, "two seeds and a sum for two tiers");
+    for object in objects {
+        assert_eq!(object["settled"], object["jobs"], "{object}");
+        for nothing in ["lies", "disputes", "honest_slashed", "honest_fined"] {
+            assert_eq!(object[nothing], 0, "{object}");
+        }
+    }
+}
+
+/// Goal: the whole path of a lie in front of all seven checkers. Method: one wrong element in the
+/// middle of a run, defended to the last step.
+#[test]
+fn sim_jobs_wrong_element_is_refuted() {
+    let args = ["--seeds", "2", "--jobs", "60", "--tier", "sync", "--scenario", "middle-tile"];
+    let objects = jobs(&args);
+    let sum = objects.last().expect("a sum");
+    assert!(sum["lies"].as_u64() > Some(20), "{sum}");
+    assert_eq!((&sum["lies_accepted"], &sum["honest_slashed"]), (&0.into(), &0.into()), "{sum}");
+    assert_eq!(sum["disputes_won_by_honest"], sum["lies"], "{sum}");
+    assert!(sum["claims_picked"].as_u64() >= sum["lies"].as_u64().map(|lies| 5 * lies), "{sum}");
+    assert_eq!(jobs(&args), objects, "the same seeds give the same numbers");
+}
+
+/// Goal: what must hold whatever chance does, in every scenario. Method: seeds 1 to 3 with 120 jobs
+/// each. What lies earn needs more jobs to tell; `docs/simulation.md` has the long run.
+#[test]
+fn sim_jobs_seeds_1_to_3_hold_in_every_scenario() {
+    let output = tg_sim(&["jobs", "--json", "--seeds", "3", "--jobs", "120", "--threads", "1"]);
+    let text = String::from_utf8(output.stdout).expect("JSON is text");
+    let mut sums = 0;
+    for line in text.lines() {
+        let object: Value = serde_json::from_str(line).expect("an object per line");
+        assert_eq!(object["violations"], serde_json::json!([]), "{object}");
+        for nothing in ["honest_slashed", "honest_bonds_lost"] {
+            assert_eq!(object[nothing], 0, "{object}");
+        }
+        let is_control = object["scenario"] == "two-checkers";
+        if object["tier"] == "sync" && !is_control {
+            assert_eq!(object["lies_accepted"], 0, "{object}");
+        }
+        sums += usize::from(object["seed"].is_null());
+    }
+    assert_eq!(sums, 36, "all scenarios ran");
+}
+
+/// Goal: withholding the salt of a trace neither saves a lie nor makes honest checkers lose.
+/// Method: seeds 1 and 2; a wrong result, and a right one, that nobody is shown the way to.
+#[test]
+fn sim_jobs_withheld_salt_gains_nothing() {
+    let args = ["--seeds", "2", "--jobs", "60", "--tier", "sync", "--scenario"];
+    let lies = jobs(&[&args[..], &["garbage"]].concat());
+    let sum = lies.last().expect("a sum");
+    assert!(sum["lies"].as_u64() > Some(20), "{sum}");
+    assert_eq!(sum["disputes_won_by_honest"], sum["lies"], "{sum}");
+    let right = jobs(&[&args[..], &["withheld"]].concat());
+    let sum = right.last().expect("a sum");
+    for nothing in ["lies", "disputes", "honest_slashed"] {
+        assert_eq!(sum[nothing], 0, "{sum}");
+    }
+    assert!(sum["honest_fined"].as_u64() > Some(0), "it costs them a fine: {sum}");
+}
+
+/// Goal: lies that pass are counted. Method: two checkers, who are both dishonest now and then.
+#[test]
+fn sim_jobs_with_few_checkers_lets_some_lies_pass() {
+    let objects = jobs(&["--seeds", "4", "--jobs", "150", "--scenario", "two-checkers"]);
+    let sum = objects.last().expect("a sum");
+    assert!(sum["lies_accepted"].as_u64() > Some(0), "{sum}");
+}
+
+#[test]
+fn sim_jobs_unknown_scenario_is_misuse() {
+    let output = tg_sim(&["jobs", "--scenario", "no-such-thing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("hint:"));
+}

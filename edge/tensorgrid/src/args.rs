@@ -1,11 +1,17 @@
 //! What can be typed. Parsed into plain structs here, resolved in [`crate::settings`].
 
+pub(crate) mod import;
 pub(crate) mod jobs;
 pub(crate) mod model;
+pub(crate) mod provide;
 
 use crate::{absent, env, keystore::WalletName};
 use clap::{Args, Parser, Subcommand};
-use std::{path::PathBuf, str::FromStr};
+use std::{
+    net::{AddrParseError, IpAddr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+};
 use tg_types::{AccountId, Address, Amount, ChainId, Height, IdempotencyId, TxId};
 
 /// Everything that was typed.
@@ -13,7 +19,7 @@ use tg_types::{AccountId, Address, Amount, ChainId, Height, IdempotencyId, TxId}
 #[command(
     name = "tensorgrid",
     version,
-    about = "A network for checked computing: this version has its chain and tensor programs.",
+    about = "A network for checked computing: run jobs on others' machines, or offer yours.",
     after_help = after_help(),
     disable_help_subcommand = true,
     max_term_width = 100
@@ -26,6 +32,9 @@ pub(crate) struct Arguments {
     /// For `validator`: address to answer clients on, such as 127.0.0.1:9420; none unless given
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) rpc: Option<String>,
+    /// Ticket of the network whose providers to use, or to join; the local one unless given
+    #[arg(long, global = true, value_name = "TICKET")]
+    pub(crate) join: Option<String>,
     /// What to do
     #[command(subcommand)]
     pub(crate) command: CommandArguments,
@@ -70,17 +79,29 @@ pub(crate) enum CommandArguments {
     /// Follow what happens, one line per event
     Events(EventsArguments),
     /// What a job would cost: firm, all parts named, nothing locked
-    Quote(jobs::QuoteArguments),
+    Quote(Box<jobs::JobOptions>),
     /// Run a program on somebody else's machine, checked and paid
-    Run(jobs::RunJobArguments),
+    Run(Box<jobs::RunJobArguments>),
     /// Jobs on record
     Ps,
     /// How far a job is
     Show(jobs::JobArguments),
     /// Why a job waits, and the cheapest change that would help
     Why(jobs::JobArguments),
+    /// What a job's program says, also while it runs
+    Logs(jobs::LogsArguments),
+    /// Get the result of a job
+    Cp(jobs::CopyArguments),
     /// Take a waiting job back
     Stop(jobs::JobArguments),
+    /// Offer this machine: take runs and checks, and be paid for them, until ^C
+    Provide(provide::ProvideArguments),
+    /// What this machine has, what is wrong with it, and how to mend it
+    Doctor(provide::DoctorArguments),
+    /// What a node of this machine has earned, and what stands for its work
+    Earnings(provide::EarningsArguments),
+    /// Make a job file of an Akash SDL, a compose file or a Slurm script
+    Import(import::ImportJobArguments),
     /// Tensor programs: import, show, run, list
     #[command(subcommand)]
     Model(model::ModelArguments),
@@ -104,9 +125,27 @@ pub(crate) struct UpArguments {
     /// Do not start providers and run a first job
     #[arg(long)]
     pub(crate) no_demo: bool,
+    /// Address of this machine at which others reach its relay; this machine only unless given
+    #[arg(long, value_name = "IP[:PORT]", default_value = "127.0.0.1")]
+    pub(crate) relay: RelayAddress,
     /// Let one of the providers lie, to see it caught
     #[arg(long, conflicts_with = "no_demo")]
     pub(crate) cheat: bool,
+}
+
+/// Where a relay listens: any free port unless one is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RelayAddress(pub(crate) SocketAddr);
+
+impl FromStr for RelayAddress {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, AddrParseError> {
+        match text.parse::<IpAddr>() {
+            Ok(host) => Ok(Self(SocketAddr::from((host, 0)))),
+            Err(_) => text.parse().map(Self),
+        }
+    }
 }
 
 /// A node's name and where it listens.

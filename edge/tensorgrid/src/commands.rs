@@ -1,12 +1,16 @@
 //! One module per command family. Each takes its own settings and the printer, and ends with an
 //! exit code or a failure.
 
+mod doctor;
 mod documents;
+mod earnings;
 mod events;
 mod genesis;
+mod import;
 mod jobs;
 mod look;
 mod model;
+mod provide;
 mod send;
 mod up;
 mod validator;
@@ -39,6 +43,10 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::Save(settings) => documents::run(&settings, printer),
         Command::Events(rpc, count) => events::run(&rpc, count, printer),
         Command::Jobs(settings) => jobs::run(&settings, printer),
+        Command::Provide(settings) => provide::run(*settings, printer),
+        Command::Doctor(arguments, keystore) => doctor::run(&arguments, &keystore, printer),
+        Command::Earnings(way, arguments) => earnings::run(&way, &arguments, printer),
+        Command::Import(arguments) => import::run(&arguments, printer),
         Command::Model(arguments) => model::run(&arguments, printer),
         Command::BenchChain(settings) => bench::run(&settings, printer),
         Command::BenchTensor(arguments) => bench::tensor::run(&arguments, printer),

@@ -37,6 +37,8 @@ macro_rules! variables {
 variables! {
     /// address of the node to ask, like --rpc
     Rpc = "TENSORGRID_RPC";
+    /// ticket of the network whose providers to use, like --join
+    Join = "TENSORGRID_JOIN";
     /// folder of the wallets, instead of tensorgrid/wallets under XDG_DATA_HOME
     Wallets = "TENSORGRID_WALLETS";
     /// passphrase of the wallet, instead of a prompt

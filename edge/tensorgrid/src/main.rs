@@ -7,5 +7,7 @@ fn main() -> ExitCode {
     if let Err(lacking) = tensorgrid::cpu::check() {
         return tensorgrid::cpu::refuse(lacking);
     }
+    // The first process of a sandbox is a copy of this program, and nothing else.
+    tg_sandbox::init_if_asked();
     tensorgrid::run()
 }

@@ -16,7 +16,12 @@ use tg_api::{ApiConfig, ApiError, FaucetConfig, RunningApi};
 use tg_chain::{Chain, ChainConfig, ChainStartError, IndexPlace, NetConfig, Peer, RunningChain};
 use tg_tensor::judge::TensorJudge;
 use tg_types::{Height, SecretKey};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{
+    Layer as _,
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 /// Longest time without a block while nothing happens: often enough that clocks and due entries
 /// move, rarely enough that an idle chain hardly grows.
@@ -112,8 +117,16 @@ fn resolve(peer: &PeerEntry) -> Result<Peer, NodeError> {
 
 /// Sends what nodes log to stderr.
 pub(crate) fn log_to_stderr(level: LevelFilter) {
-    let log = tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
-    let _installed_before = log.with_writer(io::stderr).try_init();
+    // The transport calls it an error when the other side is killed; to us that is daily life.
+    let is_usual = level <= LevelFilter::ERROR;
+    let transport = if is_usual { LevelFilter::OFF } else { level };
+    let targets = ["iroh", "iroh_blobs", "iroh_relay", "noq", "noq_proto"];
+    let filter = targets.into_iter().fold(Targets::new().with_default(level), |filter, target| {
+        filter.with_target(target, transport)
+    });
+    let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::stderr);
+    let log = tracing_subscriber::registry().with(layer.with_filter(filter));
+    let _installed_before = log.try_init();
 }
 
 /// Ports on loopback that are free now.

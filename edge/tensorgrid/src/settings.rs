@@ -6,8 +6,10 @@ use crate::{
         Arguments, BenchArguments, BenchChainArguments, CommandArguments, GenesisArguments, Grant,
         KeyArguments, NamedAddress, StakeArguments, UpArguments, ValidatorArguments,
         VerifyArguments, WalletArguments,
-        jobs::{JobArguments, QuoteArguments, RunJobArguments},
+        import::ImportJobArguments,
+        jobs::{CopyArguments, JobArguments, JobOptions, LogsArguments, RunJobArguments},
         model::{BenchTensorArguments, ModelArguments},
+        provide::{DoctorArguments, EarningsArguments, ProvideArguments},
     },
     discovery,
     env::Variable,
@@ -15,6 +17,7 @@ use crate::{
     keystore::{Keystore, WalletName},
     passphrase::PassphraseSource,
     printer::PrinterSettings,
+    work::connect::Way,
 };
 use age::secrecy::SecretString;
 use std::{
@@ -70,8 +73,10 @@ pub(crate) struct UpSettings {
     pub(crate) validators_usual: u16,
     /// Port for clients; the usual one or any if `None`.
     pub(crate) port: Option<u16>,
-    /// Whether to show a transfer.
+    /// Whether to start providers and run a first job.
     pub(crate) demo: bool,
+    /// Where the relay listens.
+    pub(crate) relay: SocketAddr,
     /// Let one of the providers lie.
     pub(crate) cheat: bool,
     /// Where to note that the network runs.
@@ -200,25 +205,34 @@ pub(crate) struct BenchSettings {
 /// Commands about jobs
 #[derive(Debug)]
 pub(crate) struct JobSettings {
-    /// Where the running network is noted.
-    pub(crate) place: discovery::Place,
-    /// Which node to ask for the genesis.
-    pub(crate) rpc: Rpc,
-    /// Folder with this machine's keys, one for each network.
-    pub(crate) keys: PathBuf,
+    /// How the network is reached.
+    pub(crate) way: Way,
     /// What to do.
     pub(crate) command: JobCommand,
+}
+
+/// `provide`
+#[derive(Debug)]
+pub(crate) struct ProvideSettings {
+    /// How the network is reached.
+    pub(crate) way: Way,
+    /// Folder for what is kept while it runs.
+    pub(crate) state: PathBuf,
+    /// What was typed.
+    pub(crate) arguments: ProvideArguments,
 }
 
 /// What to do about jobs.
 #[derive(Debug)]
 pub(crate) enum JobCommand {
-    Quote(QuoteArguments),
-    Run(RunJobArguments),
+    Quote(Box<JobOptions>),
+    Run(Box<RunJobArguments>),
     Ps,
     Show(JobArguments),
     Why(JobArguments),
     Stop(JobArguments),
+    Logs(LogsArguments),
+    Copy(CopyArguments),
 }
 
 /// What to do, with everything it depends on.
@@ -235,6 +249,10 @@ pub(crate) enum Command {
     Save(SaveSettings),
     Events(Rpc, Option<u64>),
     Jobs(JobSettings),
+    Provide(Box<ProvideSettings>),
+    Doctor(DoctorArguments, Keystore),
+    Earnings(Way, EarningsArguments),
+    Import(ImportJobArguments),
     Model(ModelArguments),
     BenchChain(BenchSettings),
     BenchTensor(BenchTensorArguments),
@@ -244,6 +262,7 @@ pub(crate) enum Command {
 struct Homes {
     wallets: PathBuf,
     keys: PathBuf,
+    state: PathBuf,
     place: discovery::Place,
 }
 
@@ -258,7 +277,13 @@ impl Homes {
         let state = base(Variable::XdgStateHome, ".local/state");
         let wallets = Variable::Wallets.path().unwrap_or_else(|| data.join("wallets"));
         let keys = data.join("keys");
-        Self { wallets, keys, place: discovery::Place::in_folder(&state) }
+        let place = discovery::Place::in_folder(&state);
+        Self { wallets, keys, state, place }
+    }
+
+    fn way(self, typed: Option<String>) -> Way {
+        let join = typed.or_else(|| Variable::Join.get());
+        Way { join, place: self.place, keys: self.keys }
     }
 
     fn keystore(&self) -> Keystore {
@@ -291,7 +316,7 @@ impl Settings {
     /// # Errors
     /// If values contradict each other or are not in their form.
     pub(crate) fn resolve(arguments: Arguments) -> Result<Self, Failure> {
-        let Arguments { rpc: typed, command, .. } = arguments;
+        let Arguments { rpc: typed, join, command, .. } = arguments;
         let homes = Homes::resolve();
         let rpc = match typed.clone().or_else(|| Variable::Rpc.get()) {
             Some(url) => Rpc::At(url),
@@ -323,12 +348,22 @@ impl Settings {
                 save(rpc, Wanted::Certificate(certificate.height), certificate.out)
             }
             CommandArguments::Events(events) => Command::Events(rpc, events.count),
-            CommandArguments::Quote(quote) => jobs(rpc, homes, JobCommand::Quote(quote)),
-            CommandArguments::Run(run) => jobs(rpc, homes, JobCommand::Run(run)),
-            CommandArguments::Ps => jobs(rpc, homes, JobCommand::Ps),
-            CommandArguments::Show(job) => jobs(rpc, homes, JobCommand::Show(job)),
-            CommandArguments::Why(job) => jobs(rpc, homes, JobCommand::Why(job)),
-            CommandArguments::Stop(job) => jobs(rpc, homes, JobCommand::Stop(job)),
+            CommandArguments::Quote(options) => jobs(homes.way(join), JobCommand::Quote(options)),
+            CommandArguments::Run(run) => jobs(homes.way(join), JobCommand::Run(run)),
+            CommandArguments::Logs(logs) => jobs(homes.way(join), JobCommand::Logs(logs)),
+            CommandArguments::Cp(copy) => jobs(homes.way(join), JobCommand::Copy(copy)),
+            CommandArguments::Ps => jobs(homes.way(join), JobCommand::Ps),
+            CommandArguments::Show(job) => jobs(homes.way(join), JobCommand::Show(job)),
+            CommandArguments::Why(job) => jobs(homes.way(join), JobCommand::Why(job)),
+            CommandArguments::Stop(job) => jobs(homes.way(join), JobCommand::Stop(job)),
+            CommandArguments::Provide(arguments) => {
+                let state = homes.state.clone();
+                let way = homes.way(join);
+                Command::Provide(Box::new(ProvideSettings { way, state, arguments }))
+            }
+            CommandArguments::Doctor(doctor) => Command::Doctor(doctor, homes.keystore()),
+            CommandArguments::Earnings(earnings) => Command::Earnings(homes.way(join), earnings),
+            CommandArguments::Import(import) => Command::Import(import),
             CommandArguments::Model(model) => Command::Model(model),
             CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),
             CommandArguments::Bench(BenchArguments::Chain(chain)) => {
@@ -339,8 +374,8 @@ impl Settings {
     }
 }
 
-fn jobs(rpc: Rpc, homes: Homes, command: JobCommand) -> Command {
-    Command::Jobs(JobSettings { place: homes.place, rpc, keys: homes.keys, command })
+fn jobs(way: Way, command: JobCommand) -> Command {
+    Command::Jobs(JobSettings { way, command })
 }
 
 fn log_level() -> Result<LevelFilter, Failure> {
@@ -357,6 +392,7 @@ fn up_settings(up: UpArguments, place: discovery::Place) -> UpSettings {
         validators_usual: VALIDATORS,
         port: up.port,
         demo: !up.no_demo,
+        relay: up.relay.0,
         cheat: up.cheat,
         place,
     }

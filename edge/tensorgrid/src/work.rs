@@ -1,7 +1,10 @@
-//! A client's side of jobs: what they cost, handing them in, waiting for them, taking the result;
-//! and the network of peers that this machine runs for itself.
+//! Jobs and nodes, apart from how they are typed and shown: what a job costs, handing it in,
+//! waiting for it, taking the result; a node of this machine; the doors of a network of its own.
 
 pub(crate) mod connect;
 pub(crate) mod local;
+pub(crate) mod machine;
+pub(crate) mod market;
 pub(crate) mod order;
+pub(crate) mod provider;
 pub(crate) mod story;

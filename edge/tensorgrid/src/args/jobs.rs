@@ -3,37 +3,84 @@
 use super::model::NamedFile;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
-use tg_types::{Amount, JobId, Tier};
+use tg_jobfile::{Cpus, Size, Span};
+use tg_types::{Amount, Features, JobId, Name, Tier};
 
-/// `quote`, and what `run` has besides
+/// What a job is, for `quote` and `run`
 #[derive(Clone, Debug, Args)]
-pub(crate) struct QuoteArguments {
-    /// The program (.tgp); `tensorgrid model import` makes one of an ONNX file
-    pub(crate) file: PathBuf,
-    /// How surely: none, audit, sync or redundant:N
-    #[arg(long, value_name = "TIER", default_value = "audit")]
-    pub(crate) verify: TierName,
-    /// Seconds a run may take
-    #[arg(long, value_name = "N", default_value_t = 60,
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) run_secs: u64,
+pub(crate) struct JobOptions {
+    /// Job file (.yaml), tensor program (.tgp) or model (.onnx); none if a command follows --
+    pub(crate) file: Option<PathBuf>,
+    /// How surely: none, audit, sync or redundant:N; audit for programs of tensors, none for others
+    #[arg(long, value_name = "TIER")]
+    pub(crate) verify: Option<TierName>,
+    /// How long a run may take, such as 90s or 10m; 1m unless given
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) run_max: Option<Span>,
+    /// How long the job may take in all; 1h unless given
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) within: Option<Span>,
+    /// Inputs: arrays (.npy, .npz, .json) for tensors, files or folders in /in for a command
+    #[arg(short, long, value_name = "[NAME=]FILE")]
+    pub(crate) input: Vec<NamedFile>,
+    /// A GPU of this model
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) gpu: Option<Name>,
+    /// A GPU with at least this memory, such as 16GB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) vram: Option<Size>,
+    /// Memory that is needed, such as 512MB; a command gets no more
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<Size>,
+    /// Processors of a command, such as 0.5 or 4
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<Cpus>,
+    /// What a command may write, such as 100MB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) disk: Option<Size>,
+    /// Where it must run
+    #[arg(long, value_name = "NAME")]
+    pub(crate) region: Option<Name>,
+    /// What the device must be able to do: tensor-cores, half-precision, partition, sandbox, onnx
+    #[arg(long, value_name = "WORD", value_parser = feature)]
+    pub(crate) feature: Vec<Features>,
+    /// Image of a command: an archive here, or a name that the provider pulls
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
+    /// Variable of a command's environment
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Let a command use the provider's network, where that allows it
+    #[arg(long)]
+    pub(crate) network: bool,
+    /// A command to run in a sandbox, in place of a file
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+fn variable(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn feature(text: &str) -> Result<Features, &'static str> {
+    Features::of_word(text)
+        .ok_or("expected tensor-cores, half-precision, partition, sandbox or onnx")
 }
 
 /// `run`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunJobArguments {
     #[command(flatten)]
-    pub(crate) quote: QuoteArguments,
-    /// Inputs (.npy, .npz or .json)
-    #[arg(short, long, value_name = "[NAME=]FILE", required = true)]
-    pub(crate) input: Vec<NamedFile>,
-    /// File for the outputs (.npy, .npz or .json)
-    #[arg(short, long, value_name = "FILE")]
+    pub(crate) options: JobOptions,
+    /// File for the outputs of tensors (.npy, .npz or .json), folder for what a command leaves in
+    /// /out
+    #[arg(short, long, value_name = "PATH")]
     pub(crate) out: Option<PathBuf>,
     /// The most it may cost in all, in TGRID; as quoted unless given
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) max: Option<Amount>,
-    /// Do not wait for the result; `show` tells how far it is
+    /// Do not wait for the result; `show` tells how far it is, `cp` gets it
     #[arg(long)]
     pub(crate) detach: bool,
 }
@@ -43,6 +90,31 @@ pub(crate) struct RunJobArguments {
 pub(crate) struct JobArguments {
     /// The job
     pub(crate) job: JobId,
+}
+
+/// `logs`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LogsArguments {
+    /// The job
+    pub(crate) job: JobId,
+    /// Go on until the job ends
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Leave out so many bytes, those that were seen before
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) from: u64,
+}
+
+/// `cp`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CopyArguments {
+    /// The job
+    pub(crate) job: JobId,
+    /// File for the outputs of tensors, folder for what a command left
+    pub(crate) out: PathBuf,
+    /// The program of a job of tensors, to name and scale its outputs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
 }
 
 /// A tier as people write it.

@@ -40,6 +40,14 @@ pub(super) fn read_model(path: &Path) -> Result<Model, Failure> {
     )
 }
 
+/// Reads a program, or makes one of a model, with numbers of its own choice to decide the integers.
+pub(super) fn read_program(path: &Path) -> Result<Model, Failure> {
+    if path.extension().is_some_and(|ending| ending == "onnx") {
+        return import::plainly(path);
+    }
+    read_model(path)
+}
+
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let what = format_args!("cannot read {}", path.display()).to_string();
     files::read(path, MODEL_BYTES_MAX).or_fail(what, "check the path and its permissions")

@@ -13,7 +13,9 @@ use crate::{
     settings::UpSettings,
     stop::StopSignal,
     work::{
-        local::{Doors, Provider, Seat},
+        local::{Doors, Seat},
+        machine,
+        provider::Provider,
         story::{self, Told},
     },
 };
@@ -22,15 +24,18 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    thread,
+    sync::Arc,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+use tg_agent::task_run::Workshop;
 use tg_api::{
     Client, Document, NetworkDocument, RunningApi,
     text::{Number, Text},
     verify,
 };
 use tg_chain::Peer;
+use tg_sandbox::SandboxError;
 use tg_types::{ChainId, GenesisHash, Height, NetworkKind, Params, SecretKey, TxId};
 use tokio::runtime::{Builder, Runtime};
 
@@ -61,6 +66,8 @@ struct Ready {
     finality_ms: u64,
     ready_ms: u64,
     providers: usize,
+    /// The way in for other machines.
+    ticket: Option<String>,
     job: Option<Told>,
 }
 
@@ -249,6 +256,9 @@ pub(crate) fn start_nodes(seats: &[NodeFolder]) -> Result<Vec<RunningNode>, Fail
     nodes.map_err(|error| validator::failure(&error))
 }
 
+/// The search for a way to run strangers' programs.
+type Trial = JoinHandle<Result<Arc<Workshop>, SandboxError>>;
+
 /// Everything between start and stop.
 fn serve(
     settings: &UpSettings,
@@ -259,6 +269,9 @@ fn serve(
     stop: &StopSignal,
     printer: &Printer,
 ) -> Result<(), Failure> {
+    // Trying out sandboxes takes a moment; the chain starts meanwhile.
+    let folder = data.join("sandbox");
+    let workshop: Trial = thread::spawn(move || machine::workshop(&folder, false));
     let faucet = seats.iter().find_map(|seat| seat.faucet.as_ref());
     let api = start_api(network.first()?, faucet, settings.port)?;
     let rpc = format!("http://{}", api.address());
@@ -269,7 +282,7 @@ fn serve(
     let file = folder::network_path(data);
     let genesis = network.first()?.chain().genesis();
     let (chain, hash) = (Text(genesis.chain()), Text(genesis.hash()));
-    let (peers, job) = open_doors(settings, seats, network, printer)?;
+    let (peers, job) = open_doors(settings, seats, network, workshop, printer)?;
     let current = Current {
         pid: std::process::id(),
         rpc: rpc.clone(),
@@ -280,7 +293,7 @@ fn serve(
         "other commands cannot find this network",
         "set XDG_STATE_HOME to a folder of yours",
     )?;
-    let providers = peers.providers.len();
+    let (providers, ticket) = (peers.providers.len(), current.ticket);
     network.peers = Some(peers);
     if let Some(told) = &job {
         check_receipt(&rpc, TxId::new(*told.job.0.as_bytes()), printer)?;
@@ -296,6 +309,7 @@ fn serve(
         finality_ms: ms(finality),
         ready_ms: ms(started.elapsed()),
         providers,
+        ticket,
         job,
     };
     printer.result(&ready, || ready_text(&ready, printer));
@@ -310,6 +324,7 @@ fn open_doors(
     settings: &UpSettings,
     seats: &[NodeFolder],
     network: &Network,
+    workshop: Trial,
     printer: &Printer,
 ) -> Result<(Peers, Option<Told>), Failure> {
     let what = "the providers of this machine cannot be reached";
@@ -323,12 +338,20 @@ fn open_doors(
         faucet: folder.faucet.as_ref().map(|key| SecretKey::from_seed(*key.expose_seed())),
     };
     let open: Vec<Seat> = seats.iter().zip(&network.nodes).map(seat).collect();
-    let doors = runtime.block_on(Doors::open(open)).or_fail(what, hint)?;
+    let doors = runtime.block_on(Doors::open(open, settings.relay)).or_fail(what, hint)?;
     let mut peers = Peers { runtime, doors, providers: Vec::new() };
     if !settings.demo {
         return Ok((peers, None));
     }
-    let started = peers.runtime.block_on(story::providers(&peers.doors, settings.cheat, printer));
+    let workshop = workshop.join().ok().and_then(|workshop| match workshop {
+        Ok(workshop) => Some(workshop),
+        Err(error) => {
+            printer.say(format_args!("Strangers' programs cannot be run here: {error}."));
+            None
+        }
+    });
+    let starting = story::providers(&peers.doors, workshop, settings.cheat, printer);
+    let started = peers.runtime.block_on(starting);
     peers.providers = started.or_fail(what, hint)?;
     let told = peers.runtime.block_on(story::tell(&peers.doors, 7, printer));
     let told = told.or_fail("the first job did not go through", hint)?;
@@ -353,6 +376,8 @@ fn ready_text(ready: &Ready, printer: &Printer) -> String {
         ("JSON-RPC", format!("{}/rpc", ready.rpc)),
         ("network file", ready.network.display().to_string()),
         ("genesis", ready.genesis.to_string()),
+        ("more nodes", "tensorgrid provide, or with --join and this ticket elsewhere:".to_owned()),
+        ("ticket", ready.ticket.clone().unwrap_or_default()),
         ("trial money", "tensorgrid wallet new, then tensorgrid wallet faucet".to_owned()),
     ];
     let heading = printer.word(Tone::Good, "The network runs.");

@@ -1,19 +1,21 @@
-//! How a command reaches the network of peers: through the ticket that the running network left on
-//! this machine, with a key that this machine keeps for it.
+//! How a command reaches the network of peers: with a ticket, typed or left on this machine by the
+//! network that runs here, and with a key that this machine keeps for it.
 
 use crate::{
-    ask::{self, OrAsk as _},
-    discovery::Current,
+    discovery::Place,
     failure::{Failure, OrFail as _},
     files::{self, Readers},
-    settings::JobSettings,
 };
-use std::{path::Path, sync::Arc, time::Duration};
-use tg_gateway::Gateway;
-use tg_net::{BlobPlace, Peer, PeerSettings, Reach, Route, Ticket};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tg_gateway::{Gateway, GatewayError, genesis_of};
+use tg_net::{BlobPlace, Peer, PeerSettings, Reach, RelayUrl, Route, Ticket};
 use tg_privacy::WrapSecret;
 use tg_types::{
-    AccountId, Amount, Genesis, SecretKey,
+    AccountId, Amount, SecretKey,
     hash::{Tag, tagged},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -27,57 +29,70 @@ const KEY_BYTES: u64 = 32;
 /// Trial money that is asked for when there is too little.
 const TRIAL: Amount = Amount::constant(100_000_000_000);
 
-const WRAP: Tag = Tag::new("tensorgrid/client wrap key");
+const WRAP: Tag = Tag::new("tensorgrid/wrap key");
 
-/// A client that is connected.
+const WHAT: &str = "the network of providers cannot be reached";
+
+/// The way into a network of peers.
+#[derive(Debug)]
+pub(crate) struct Way {
+    /// The ticket that was typed.
+    pub(crate) join: Option<String>,
+    /// Where the network that runs on this machine is noted.
+    pub(crate) place: Place,
+    /// Folder with this machine's keys, one for each network and role.
+    pub(crate) keys: PathBuf,
+}
+
+/// A peer that is connected.
 pub(crate) struct Session {
     /// Runs everything that waits.
     pub(crate) runtime: Runtime,
     /// The validators.
     pub(crate) gateway: Arc<Gateway>,
-    /// The client's key.
+    /// Whose session it is.
     pub(crate) key: SecretKey,
-    /// The key to which results are wrapped.
+    /// The key to which results and shares are wrapped.
     pub(crate) wrap: WrapSecret,
+    /// The relay by which it is reached.
+    pub(crate) relay: RelayUrl,
 }
 
 impl Session {
-    /// Connects to the network that runs on this machine.
-    pub(crate) fn open(settings: &JobSettings) -> Result<Self, Failure> {
-        let what = "the network of providers cannot be reached";
-        let hint = "start one with `tensorgrid up`";
-        let current = settings.place.find();
-        let current: Current =
-            current.ok_or_else(|| Failure::new("no network runs on this machine", hint))?;
-        let ticket = current.ticket.ok_or_else(|| Failure::new(what, hint))?;
-        let ticket: Ticket = ticket.parse().or_fail(what, hint)?;
-        let mut client = ask::client(&settings.rpc)?;
-        let network = client.genesis().or_ask(what)?;
-        let genesis = network.read_genesis().or_fail(what, hint)?;
-        let genesis: Genesis = genesis.ok_or_else(|| Failure::new(what, hint))?;
-        let key = own_key(&settings.keys, &genesis.hash().to_string())?;
-        let wrap = WrapSecret::from_seed(*tagged(WRAP, &[&*key.expose_seed()]).as_bytes());
+    /// Connects in a role: each has a key of its own.
+    pub(crate) fn open(way: &Way, role: &str) -> Result<Self, Failure> {
+        let ticket = way.ticket()?;
+        let key = own_key(&way.keys, &ticket.genesis().to_string(), role)?;
+        let wrap = wrap_secret(&key);
+        let hint = "is the network still there? Can its relay be reached from here?";
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        let runtime = runtime.or_fail(what, hint)?;
-        let gateway = runtime.block_on(reach(&ticket, &genesis, &key)).or_fail(what, hint)?;
-        Ok(Self { runtime, gateway: Arc::new(gateway), key, wrap })
+        let runtime = runtime.or_fail(WHAT, hint)?;
+        let relay = ticket.relays().first().map(|relay| relay.url.clone());
+        let relay = relay.ok_or_else(|| Failure::new(WHAT, "the ticket names no relay"))?;
+        let gateway = runtime.block_on(reach(&ticket, &key)).or_fail(WHAT, hint)?;
+        Ok(Self { runtime, gateway: Arc::new(gateway), key, wrap, relay })
+    }
+
+    /// The account of whoever is connected.
+    pub(crate) fn account(&self) -> AccountId {
+        AccountId::from(self.key.public())
     }
 
     /// Makes sure that an amount can be spent: on local networks trial money is taken.
     pub(crate) fn afford(&self, amount: Amount) -> Result<(), Failure> {
-        let what = "there is too little money for the job";
-        let account = AccountId::from(self.key.public());
+        let what = "there is too little money";
+        let account = self.account();
         let balance = self.runtime.block_on(async {
             let key = tg_ledger::keys::account(&account);
             let entry: Option<tg_ledger::AccountEntry> = self.gateway.entry(key).await?;
-            Ok::<_, tg_gateway::GatewayError>(entry.map_or(Amount::ZERO, |entry| entry.balance))
+            Ok::<_, GatewayError>(entry.map_or(Amount::ZERO, |entry| entry.balance))
         });
         let balance = balance.or_fail(what, "is the network still there?")?;
         if balance > amount {
             return Ok(());
         }
         let taken = self.runtime.block_on(self.gateway.faucet(account, TRIAL.max(amount)));
-        taken.or_fail(what, format_args!("send some to {account}"))
+        taken.or_fail(what, format_args!("send {amount} TGRID to {account}"))
     }
 
     /// Leaves the network.
@@ -90,11 +105,26 @@ impl Session {
     }
 }
 
+impl Way {
+    fn ticket(&self) -> Result<Ticket, Failure> {
+        if let Some(typed) = &self.join {
+            let hint = "a ticket is one word that begins as `tensorgrid up` prints it";
+            return typed.parse().map_err(|error| {
+                Failure::misuse("this is not a ticket", hint)
+                    .because(&error as &tg_net::TicketError)
+            });
+        }
+        let hint = "start one with `tensorgrid up`, or give --join TICKET";
+        let current = self.place.find();
+        let current = current.ok_or_else(|| Failure::new("no network runs on this machine", hint));
+        let ticket = current?.ticket.ok_or_else(|| Failure::new(WHAT, hint))?;
+        ticket.parse().or_fail(WHAT, hint)
+    }
+}
+
 /// Why the network of peers cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReachError {
-    #[error("the ticket is of another network")]
-    OtherNetwork,
     #[error(transparent)]
     Bind(#[from] tg_net::BindError),
     #[error(transparent)]
@@ -103,17 +133,12 @@ pub(crate) enum ReachError {
     Online(#[from] tg_net::OnlineError),
     #[error(transparent)]
     Serve(#[from] tg_net::ServeError),
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
 }
 
-/// A gateway to the validators of a ticket.
-pub(crate) async fn reach(
-    ticket: &Ticket,
-    genesis: &Genesis,
-    key: &SecretKey,
-) -> Result<Gateway, ReachError> {
-    if ticket.genesis() != genesis.hash() {
-        return Err(ReachError::OtherNetwork);
-    }
+/// A gateway to the validators of a ticket. Nothing listens: the peer only calls out.
+async fn reach(ticket: &Ticket, key: &SecretKey) -> Result<Gateway, ReachError> {
     let settings =
         PeerSettings { reach: Reach::Direct, blobs: BlobPlace::Memory, ..PeerSettings::default() };
     let peer = Peer::bind(key, ticket.relays(), settings).await?;
@@ -122,18 +147,23 @@ pub(crate) async fn reach(
         peer.add_route(validator.id, Route::relayed(validator.relay.clone()))?;
     }
     peer.online(ONLINE_WAIT).await?;
-    let ids = validators.iter().map(|validator| validator.id).collect();
+    let ids: Vec<_> = validators.iter().map(|validator| validator.id).collect();
+    let genesis = genesis_of(&peer, &ids, ticket.genesis()).await?;
     let gateway = Gateway::new(peer, ids, genesis.domain(), genesis.params().clone());
-    gateway.serve(None)?;
     if let Some(relay) = ticket.relays().first() {
         gateway.hello(&relay.url).await;
     }
     Ok(gateway)
 }
 
-/// The key that this machine uses on a network; made the first time.
-fn own_key(folder: &Path, network: &str) -> Result<SecretKey, Failure> {
-    let path = folder.join(format!("{network}.key"));
+/// The key to which a peer's results and shares are wrapped: derived, so that one key is kept.
+pub(crate) fn wrap_secret(key: &SecretKey) -> WrapSecret {
+    WrapSecret::from_seed(*tagged(WRAP, &[&*key.expose_seed()]).as_bytes())
+}
+
+/// The key that this machine uses in a role on a network; made the first time.
+fn own_key(folder: &Path, network: &str, role: &str) -> Result<SecretKey, Failure> {
+    let path = folder.join(format!("{network}.{role}.key"));
     let (what, hint) = ("this machine's key cannot be used", "check the folder's permissions");
     match files::read(&path, KEY_BYTES) {
         Ok(bytes) => {

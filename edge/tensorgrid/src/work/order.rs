@@ -1,13 +1,18 @@
-//! One job of a tensor program, from its price to its result.
+//! One job, from its price to its result.
 
+use super::market::{Market, Quote};
 use crate::files;
 use std::time::Duration;
 use tg_agent::chance::Chance;
 use tg_gateway::message::{EventList, Reply, Request};
-use tg_gateway::package::{Blob, Blobs, Whose};
-use tg_gateway::{Gateway, GatewayError, Package, PackageError, TensorInputs};
-use tg_ledger::{Charges, JobEntry, NodeEntry, ProgramEntry, charges, keys};
-use tg_privacy::WrapSecret;
+use tg_gateway::package::{Blobs, Several, Whose, blob, blobs};
+use tg_gateway::task::{NamedFile, Root, TaskLimits, Variable, word};
+use tg_gateway::{
+    Gateway, GatewayError, Package, PackageError, TaskInputs, TaskOutput, TensorInputs,
+};
+use tg_ledger::{JobEntry, ProgramEntry, keys};
+use tg_net::PeerId;
+use tg_privacy::{WrapPublic, WrapSecret};
 use tg_tensor::commit::Salt;
 use tg_tensor::judge::TensorJudge;
 use tg_tensor::trace::{inputs_root, outputs_root};
@@ -15,7 +20,8 @@ use tg_tensor::{Model, Tensor, TensorError};
 use tg_types::tx::{PROGRAM_PIECES_MAX, ProgramPiece};
 use tg_types::{
     AccountId, Action, Amount, Decode, DecodeError, DurationMs, Encode, Event, Hash32, JobId,
-    JobSpec, Lane, List, Needs, ProgramFacts, Reason, SecretKey, StepJudge as _, Tier, Work,
+    JobSpec, Lane, List, Needs, ProgramFacts, Reason, RunResult, SecretKey, StepJudge as _, Tier,
+    Work,
 };
 
 /// Bytes of a program's piece.
@@ -47,14 +53,14 @@ pub(crate) enum OrderError {
     Output(#[from] TensorError),
     #[error("the job is not on record any more")]
     Gone,
+    #[error("the job has no result")]
+    NoResult,
 }
 
 /// What is to be done.
 pub(crate) struct Order<'a> {
-    /// The model.
-    pub(crate) model: &'a Model,
-    /// Its inputs.
-    pub(crate) inputs: &'a [Tensor],
+    /// What is to be computed.
+    pub(crate) job: Job<'a>,
     /// How surely.
     pub(crate) tier: Tier,
     /// Where.
@@ -65,13 +71,99 @@ pub(crate) struct Order<'a> {
     pub(crate) expires_after: DurationMs,
 }
 
-/// A price and where it comes from.
+/// What is to be computed.
+#[derive(Clone, Copy)]
+pub(crate) enum Job<'a> {
+    /// A tensor program: it has one meaning.
+    Tensor {
+        /// The model.
+        model: &'a Model,
+        /// Its inputs; none are needed for a price.
+        inputs: &'a [Tensor],
+    },
+    /// A program of any other kind.
+    Task(&'a TaskOrder),
+}
+
+/// A program of any kind, with all it reads.
 #[derive(Clone, Debug)]
-pub(crate) struct Quote {
-    /// All parts of the price.
-    pub(crate) charges: Charges,
-    /// Nodes that could do it for that.
-    pub(crate) nodes: usize,
+pub(crate) struct TaskOrder {
+    /// The program and its arguments.
+    pub(crate) program: Vec<String>,
+    /// Its environment.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Where its files come from.
+    pub(crate) root: Root,
+    /// What it may use.
+    pub(crate) limits: TaskLimits,
+    /// Whether it asks for the provider's network.
+    pub(crate) network: bool,
+    /// Its input files by their paths.
+    pub(crate) files: Vec<(String, Vec<u8>)>,
+}
+
+impl Job<'_> {
+    /// What is known of its program, if it is one of tensors.
+    pub(crate) fn facts(&self) -> Option<ProgramFacts> {
+        match self {
+            Self::Tensor { model, .. } => TensorJudge.facts(&model.program().to_bytes()),
+            Self::Task(_) => None,
+        }
+    }
+
+    /// Everything a run reads, and how the ledger names it.
+    fn pack(&self, to: &Recipient<'_>) -> Result<(Work, Vec<u8>), OrderError> {
+        match self {
+            Self::Tensor { model, inputs } => {
+                let bytes = inputs.iter().map(tg_agent::tensor_run::tensor_bytes).collect();
+                let package = TensorInputs {
+                    salt: to.salt,
+                    result_to: to.wrap.clone(),
+                    tier: to.tier,
+                    model: blob(model.to_bytes())?,
+                    inputs: blobs(bytes)?,
+                };
+                let inputs = inputs_root(inputs, &Salt::new(to.salt));
+                let (program, weights) = (model.id(), model.weights_root());
+                Ok((Work::Tensor { program, weights, inputs }, package.to_bytes()))
+            }
+            Self::Task(order) => {
+                let package = order.pack(to)?;
+                Ok((Work::Opaque { task: package.id() }, package.to_bytes()))
+            }
+        }
+    }
+}
+
+/// To whom a result goes.
+struct Recipient<'a> {
+    salt: [u8; 32],
+    wrap: &'a WrapPublic,
+    tier: Tier,
+}
+
+impl TaskOrder {
+    fn pack(&self, to: &Recipient<'_>) -> Result<TaskInputs, PackageError> {
+        let words = self.program.iter().map(|text| word(text)).collect::<Result<_, _>>();
+        let variables = self
+            .environment
+            .iter()
+            .map(|(name, value)| Ok(Variable { name: word(name)?, value: word(value)? }));
+        let files = self
+            .files
+            .iter()
+            .map(|(path, bytes)| Ok(NamedFile { path: word(path)?, bytes: blob(bytes.clone())? }));
+        Ok(TaskInputs {
+            salt: to.salt,
+            result_to: to.wrap.clone(),
+            program: Several::new(words?)?,
+            environment: Several::new(variables.collect::<Result<_, PackageError>>()?)?,
+            root: self.root.clone(),
+            limits: self.limits,
+            network: self.network,
+            files: Several::new(files.collect::<Result<_, PackageError>>()?)?,
+        })
+    }
 }
 
 /// Who asks.
@@ -84,58 +176,31 @@ pub(crate) struct Client<'a> {
     pub(crate) wrap: &'a WrapSecret,
 }
 
-/// What is known of a model's program.
-pub(crate) fn facts(model: &Model) -> Option<ProgramFacts> {
-    TensorJudge.facts(&model.program().to_bytes())
-}
-
-/// The lowest price at which a node does it now, and what that makes in all.
-pub(crate) async fn quote(gateway: &Gateway, order: &Order<'_>) -> Result<Quote, OrderError> {
-    let spec = spec_of(order, Amount::ZERO, &Prepared::default());
-    let facts = facts(order.model);
-    let mut prices = Vec::new();
-    for listed in gateway.entries(&Request::Nodes).await? {
-        let node = NodeEntry::from_bytes(listed.bytes.as_slice())?;
-        if node.absent.is_none() && node.descriptor.is_open {
-            prices.extend(tg_scheduler::price(&spec, facts.as_ref(), &node.descriptor));
-        }
-    }
-    let lowest = prices.iter().min().copied().ok_or(OrderError::NoNode)?;
-    let pay = lowest.max(gateway.params().jobs.pay_min);
-    let nodes = prices.iter().filter(|price| **price <= pay).count();
-    let charges = charges(gateway.params(), &JobSpec { pay, ..spec }).ok_or(OrderError::Price)?;
-    Ok(Quote { charges, nodes })
-}
-
-/// What was made ready for a job.
-#[derive(Clone, Copy)]
-struct Prepared {
-    inputs: Hash32,
-    package: Hash32,
-    package_bytes: u64,
-}
-
-impl Default for Prepared {
-    fn default() -> Self {
+impl Order<'_> {
+    /// The lowest price at which a node does it now, and what that makes in all.
+    pub(crate) async fn quote(&self, gateway: &Gateway) -> Result<Quote, OrderError> {
         let nothing = Hash32::new([0; 32]);
-        Self { inputs: nothing, package: nothing, package_bytes: 0 }
+        let work = match self.job {
+            Job::Tensor { model, .. } => {
+                Work::Tensor { program: model.id(), weights: model.weights_root(), inputs: nothing }
+            }
+            Job::Task(_) => Work::Opaque { task: nothing },
+        };
+        let spec = self.spec(work, (nothing, 0), Amount::ZERO);
+        Market::look(gateway).await?.quote(&spec, self.job.facts().as_ref())
     }
-}
 
-fn spec_of(order: &Order<'_>, pay: Amount, ready: &Prepared) -> JobSpec {
-    JobSpec {
-        work: Work::Tensor {
-            program: order.model.id(),
-            weights: order.model.weights_root(),
-            inputs: ready.inputs,
-        },
-        package: ready.package,
-        package_bytes: ready.package_bytes,
-        needs: order.needs.clone(),
-        tier: order.tier,
-        pay,
-        run_max: order.run_max,
-        expires_after: order.expires_after,
+    fn spec(&self, work: Work, (package, package_bytes): (Hash32, u64), pay: Amount) -> JobSpec {
+        JobSpec {
+            work,
+            package,
+            package_bytes,
+            needs: self.needs.clone(),
+            tier: self.tier,
+            pay,
+            run_max: self.run_max,
+            expires_after: self.expires_after,
+        }
     }
 }
 
@@ -181,28 +246,16 @@ impl Client<'_> {
         order: &Order<'_>,
         quote: &Quote,
     ) -> Result<JobId, OrderError> {
-        self.record(order.model).await?;
-        let salt: [u8; 32] = files::random()?;
-        let blob = |bytes: Vec<u8>| {
-            let found = bytes.len();
-            Blob::new(bytes).map_err(|_| PackageError::TooLarge { found })
-        };
-        let inputs = order.inputs.iter().map(tg_agent::tensor_run::tensor_bytes).collect();
-        let package = TensorInputs {
-            salt,
-            result_to: self.wrap.public().clone(),
-            tier: order.tier,
-            model: blob(order.model.to_bytes())?,
-            inputs: Blobs::new(inputs)?,
-        };
+        if let Job::Tensor { model, .. } = order.job {
+            self.record(model).await?;
+        }
+        let (salt, wrap) = (files::random()?, self.wrap.public());
+        let (work, plain) = order.job.pack(&Recipient { salt, wrap, tier: order.tier })?;
         let keys = self.gateway.wrap_keys().await?;
         let mut chance = Chance::new(files::random()?);
-        let sealed =
-            Package::seal_inputs(&package.to_bytes(), &self.whose(), &keys, || chance.draw())?;
-        let (package, package_bytes) = self.gateway.keep(&sealed).await?;
-        let inputs = inputs_root(order.inputs, &Salt::new(salt));
-        let ready = Prepared { inputs, package, package_bytes };
-        let spec = spec_of(order, quote.charges.pay, &ready);
+        let sealed = Package::seal_inputs(&plain, &self.whose(), &keys, || chance.draw())?;
+        let kept = self.gateway.keep(&sealed).await?;
+        let spec = order.spec(work, kept, quote.charges.pay);
         let specs = List::new(vec![spec]).map_err(|_| OrderError::Price)?;
         self.send(Action::SubmitJobs { specs, escrow_max: quote.charges.escrow }).await
     }
@@ -243,15 +296,20 @@ impl Client<'_> {
         Ok(entry.status.is_final().then_some(entry))
     }
 
-    /// Fetches the result of a job that was paid, and holds it against what was committed to.
+    /// Fetches the package of a job's result.
+    async fn fetch(&self, entry: &JobEntry) -> Result<(RunResult, Vec<u8>), OrderError> {
+        let result = entry.result().ok_or(OrderError::NoResult)?;
+        let package = self.gateway.package(&result.package, result.package_bytes).await?;
+        Ok((result, package.open_output(self.wrap, &self.whose())?))
+    }
+
+    /// Fetches the outputs of a program, and holds them against what was committed to.
     pub(crate) async fn result(
         &self,
         entry: &JobEntry,
         model: &Model,
     ) -> Result<Vec<Tensor>, OrderError> {
-        let result = entry.result().ok_or(OrderError::Gone)?;
-        let package = self.gateway.package(&result.package, result.package_bytes).await?;
-        let plain = package.open_output(self.wrap, &self.whose())?;
+        let (result, plain) = self.fetch(entry).await?;
         let blobs = Blobs::from_bytes(&plain)?;
         let program = model.program();
         let mut outputs = Vec::new();
@@ -263,5 +321,32 @@ impl Client<'_> {
             return Err(OrderError::OtherOutput);
         }
         Ok(outputs)
+    }
+
+    /// Fetches what a task gave, and holds it against what was committed to.
+    pub(crate) async fn task_result(&self, entry: &JobEntry) -> Result<TaskOutput, OrderError> {
+        let (result, plain) = self.fetch(entry).await?;
+        let output = TaskOutput::from_bytes(&plain)?;
+        if output.id() != result.output || output.enforced_id() != result.trace {
+            return Err(OrderError::OtherOutput);
+        }
+        Ok(output)
+    }
+
+    /// What a running task said since then, and whether that was all; `None` if nobody runs it.
+    pub(crate) async fn log(
+        &self,
+        job: JobId,
+        entry: &JobEntry,
+        from: u64,
+    ) -> Result<Option<(Vec<u8>, bool)>, OrderError> {
+        let Some(run) = entry.live().next() else { return Ok(None) };
+        let Ok(peer) = PeerId::new(*run.node.as_bytes()) else { return Ok(None) };
+        match self.gateway.ask_peer(peer, &Request::Log { job, from }).await {
+            Ok(Reply::Log { bytes, is_end }) => Ok(Some((bytes.as_slice().to_vec(), is_end))),
+            // Not begun, or gone: the job moves on without us.
+            Ok(_) | Err(GatewayError::Refused(_) | GatewayError::Call(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }

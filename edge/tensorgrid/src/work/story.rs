@@ -1,13 +1,20 @@
 //! The first job of a network, told line by line: a drawn digit is classified by somebody else's
 //! machine, checked by others, and paid.
 
-use super::local::{Doors, LocalError, Provider, ProviderPlan};
-use super::order::{Client, Order, OrderError, Quote, quote};
+use super::local::{Doors, LocalError};
+use super::machine::{self, GpuChoice, OfferTerms};
+use super::order::{Client, Job, Order, OrderError};
+use super::provider::{Provider, ProviderError, ProviderPlan};
 use crate::arrays::{self, Format};
 use crate::printer::{Printer, duration};
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tg_api::text::{Text, Tgrid};
+use tg_agent::task_run::Workshop;
+use tg_api::{
+    text::{Text, Tgrid},
+    words::{Line, short},
+};
 use tg_ledger::{JobEntry, keys};
 use tg_onnx::{Choices, Source};
 use tg_privacy::WrapSecret;
@@ -37,20 +44,23 @@ const PIXELS: usize = SIDE * SIDE;
 /// What the client of the story begins with.
 const CLIENT_MONEY: Amount = Amount::constant(10_000_000_000);
 
-/// What 10^12 multiply-adds of a provider cost.
-const PRICE: Amount = Amount::constant(1_000_000_000);
-
-/// What they cost of one that does not compute: it is cheaper, so it is chosen.
+/// What 10^12 multiply-adds cost of a provider that does not compute: it is cheaper, so it is
+/// chosen.
 const LIAR_PRICE: Amount = Amount::constant(500_000_000);
 
 /// Providers of a story.
-const PROVIDERS: u16 = 3;
+const PROVIDERS: u32 = 3;
+
+/// Runs that each takes at once.
+const SLOTS: u16 = 4;
 
 /// Why the story broke off.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoryError {
     #[error(transparent)]
     Local(#[from] LocalError),
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
     #[error(transparent)]
     Order(#[from] OrderError),
     #[error(transparent)]
@@ -59,6 +69,8 @@ pub(crate) enum StoryError {
     Random(#[from] crate::files::FileError),
     #[error("the model that comes with the program cannot be used")]
     Model,
+    #[error("this machine has no device to offer")]
+    NoDevice,
     #[error("the job was not accepted, it is {0:?}")]
     NotAccepted(JobStatus),
 }
@@ -117,29 +129,38 @@ fn numbers(bytes: &[u8]) -> Option<Vec<f32>> {
     Some(array.to_floats())
 }
 
-/// Starts providers on this machine.
+/// Starts providers on this machine: each offers its processor with a part of its memory.
 pub(crate) async fn providers(
     doors: &Doors,
+    workshop: Option<Arc<Workshop>>,
     cheat: bool,
     printer: &Printer,
 ) -> Result<Vec<Provider>, StoryError> {
-    let name = |text: &str| text.parse().map_err(|_| StoryError::Model);
+    let catalogue = machine::detect(None);
+    let features = machine::features(workshop.as_ref());
     let mut providers = Vec::new();
     for number in 0..PROVIDERS {
         let cheats = cheat && number == 0;
-        let plan = ProviderPlan {
-            region: name("here")?,
-            model: name("cpu")?,
-            memory_mib: 1_024,
-            slots: 4,
-            price_per_tera: if cheats { LIAR_PRICE } else { PRICE },
-            cheats,
+        let terms = OfferTerms {
+            region: "here".parse().map_err(|_| StoryError::Model)?,
+            price_per_hour: machine::PRICE_PER_HOUR,
+            price_per_tera: if cheats { LIAR_PRICE } else { machine::PRICE_PER_TERA },
+            slots: SLOTS,
         };
-        providers.push(Provider::start(doors, &plan).await?);
+        let gpus = if number == 0 { GpuChoice::All } else { GpuChoice::None };
+        let devices = machine::devices(&catalogue, &gpus, PROVIDERS, features);
+        let descriptor = terms.with(devices, true).map_err(|_| StoryError::NoDevice)?;
+        let workshop = workshop.clone();
+        let plan = ProviderPlan { descriptor, stake: machine::STAKE, workshop, cheats };
+        let key = SecretKey::from_seed(crate::files::random()?);
+        let gateway = doors.gateway(&key).await?;
+        let relay = doors.relay().url.clone();
+        providers.push(Provider::start(gateway, relay, key, plan).await?);
     }
+    let model = catalogue.devices().first().map_or("unknown", |device| device.model.as_str());
     let liar = if cheat { "; one of them lies" } else { "" };
     printer.say(format_args!(
-        "{PROVIDERS} providers on this machine's processor have joined through the relay{liar}."
+        "{PROVIDERS} providers on this machine's processor ({model}) have joined{liar}."
     ));
     Ok(providers)
 }
@@ -159,15 +180,14 @@ pub(crate) async fn tell(
     let client = Client { gateway: &gateway, key: &key, wrap: &wrap };
     let inputs = [digit.input.clone()];
     let order = Order {
-        model: &digit.model,
-        inputs: &inputs,
+        job: Job::Tensor { model: &digit.model, inputs: &inputs },
         tier: Tier::Sync,
         needs: Needs::ANY,
         run_max: DurationMs::new(5_000),
         expires_after: DurationMs::MINUTE,
     };
     client.record(&digit.model).await?;
-    let price: Quote = quote(&gateway, &order).await?;
+    let price = order.quote(&gateway).await?;
     printer.say(format_args!(
         "Quoted: {} at most for one digit, checked by others ({} for the run).",
         price.charges.escrow, price.charges.pay
@@ -226,75 +246,17 @@ struct Telling {
 impl Telling {
     fn note(&mut self, event: &Event, started: Instant, printer: &Printer) {
         let at = duration(started.elapsed());
-        let line = match event {
-            Event::JobPlaced { node, run, .. } => {
-                format!("Placed: node {} runs it, as run {run}.", short(node))
-            }
-            Event::ResultCommitted { node, .. } => {
-                format!("Committed: node {} is bound to its result.", short(node))
-            }
-            Event::ResultRevealed { result, .. } => {
-                format!(
-                    "Revealed: output {}, trace {}.",
-                    short(&result.output),
-                    short(&result.trace)
-                )
-            }
-            Event::CheckDrawn { node, .. } => format!("Drawn: node {} checks it.", short(node)),
-            Event::CheckPassed { node, .. } => {
-                format!("Checked: node {} computed the same, to the bit.", short(node))
-            }
-            Event::DisputeOpened { .. } => {
-                "Disputed: a checker computed something else.".to_owned()
-            }
-            Event::DisputeEnded { why, .. } => format!("Judged: {}", why.sentence()),
-            Event::NodeSlashed { node, amount, .. } => {
-                self.slashed.push(*node);
-                format!("Slashed: node {} lost {amount}.", short(node))
-            }
-            Event::JobSettled { charged, refund, .. } => {
-                self.charged = *charged;
-                self.paid = Some(started.elapsed());
-                format!("Paid: {charged}; {refund} came back.")
-            }
-            Event::RunEnded { why, .. } => format!("Run ended: {}", why.sentence()),
-            Event::JobQueued { .. }
-            | Event::CheckCommitted { .. }
-            | Event::CheckMissed { .. }
-            | Event::DisputeAnswered { .. }
-            | Event::ClaimPicked { .. }
-            | Event::ProviderPaid { .. }
-            | Event::CheckerPaid { .. }
-            | Event::NodeFined { .. }
-            | Event::ResultNotDrawn { .. }
-            | Event::RunsDisagreed { .. }
-            | Event::JobFailed { .. }
-            | Event::JobCancelled { .. }
-            | Event::JobExpired { .. }
-            | Event::AccountCredited { .. }
-            | Event::Transferred { .. }
-            | Event::Staked { .. }
-            | Event::UnbondingStarted { .. }
-            | Event::Unbonded { .. }
-            | Event::NodeRegistered { .. }
-            | Event::NodeChanged { .. }
-            | Event::NodeLeft { .. }
-            | Event::NodeDropped { .. }
-            | Event::NodeAbsent { .. }
-            | Event::AbsenceReported { .. }
-            | Event::Slashed { .. }
-            | Event::PenaltyTaken { .. }
-            | Event::FeesShared { .. }
-            | Event::BeaconRecorded { .. }
-            | Event::ProgramRecorded { .. } => return,
-        };
-        printer.say(format_args!("  {at:>7}  {line}"));
+        if let Event::NodeSlashed { node, .. } = event {
+            self.slashed.push(*node);
+        }
+        if let Event::JobSettled { charged, .. } = event {
+            self.charged = *charged;
+            self.paid = Some(started.elapsed());
+        }
+        if let Some(line) = Line::of(event).filter(|line| !line.is_detail) {
+            printer.say(format_args!("  {at:>7}  {}: {}", line.step, line.text));
+        }
     }
-}
-
-/// The beginning of an id, as much as a person compares.
-pub(crate) fn short(id: &impl ToString) -> String {
-    id.to_string().chars().take(8).collect()
 }
 
 /// The place of the largest number.

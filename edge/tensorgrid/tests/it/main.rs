@@ -5,6 +5,8 @@ mod jobs;
 mod kill;
 mod misuse;
 mod model;
+mod provide;
+mod readme;
 mod support;
 mod up;
 mod verify;

@@ -11,9 +11,16 @@ use crate::{
 use serde::Serialize;
 use std::path::Path;
 use tg_onnx::{Choices, Imported, Options, OutputReport, Refused, Sample, Source, generate};
+use tg_tensor::Model;
 
 /// The most samples that decide the integers; more only take time.
 const CALIBRATION_MAX: usize = 256;
+
+/// Generated samples for calibration unless told otherwise: half of what `model import` makes.
+const SAMPLES_USUAL: usize = 16;
+
+/// Bits of activations unless told otherwise.
+const ACTIVATION_BITS_USUAL: u32 = 8;
 
 /// Seeds of generated samples for calibration and for comparison.
 const SEEDS: [u64; 2] = [1, 2];
@@ -105,6 +112,17 @@ pub(super) fn run(arguments: &ImportArguments, printer: &Printer) -> Result<Exit
     drop(progress);
     tell(printer, (&arguments.file, &out), &source, &imported, &samples, (&layers, file.len()));
     Ok(Exit::Done)
+}
+
+/// Imports a model as `model import` does when it is told nothing else.
+pub(super) fn plainly(file: &Path) -> Result<Model, Failure> {
+    let failed = |error: Refused| {
+        Failure::new(format!("cannot import {}", file.display()), hint(&error)).because(&error)
+    };
+    let source = Source::read(&read_bytes(file)?, &Options::default()).map_err(failed)?;
+    let samples = generate::samples(source.graph(), SEEDS[0], SAMPLES_USUAL);
+    let choices = Choices { activation_bits: ACTIVATION_BITS_USUAL };
+    Ok(source.import(&samples, &[], choices).map_err(failed)?.model)
 }
 
 fn samples(arguments: &ImportArguments, source: &Source) -> Result<Samples, Failure> {

@@ -1,0 +1,103 @@
+//! What can be typed for offering a machine.
+
+use crate::work::machine::GpuChoice;
+use clap::Args;
+use std::{path::PathBuf, str::FromStr};
+use tg_provider::hours::Hours;
+use tg_types::{Amount, ChainId, Name};
+
+/// `provide`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProvideArguments {
+    /// Name of the node on this machine: each has a key of its own
+    #[arg(long, value_name = "NAME", default_value = "provider")]
+    pub(crate) name: ChainId,
+    /// Where the machine stands, as clients ask for it
+    #[arg(long, value_name = "NAME", default_value = "home")]
+    pub(crate) region: Name,
+    /// GPUs to offer: all, none, or numbers such as 0,1
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub(crate) gpus: GpuChoice,
+    /// When to take work, such as 22-08 or \"mon-fri 18:30-07:00, sat-sun 00-24\"; always unless
+    /// given
+    #[arg(long, value_name = "TIMES")]
+    pub(crate) hours: Option<Hours>,
+    /// Take work only while nobody else uses the machine
+    #[arg(long)]
+    pub(crate) only_idle: bool,
+    /// The least an hour costs, in TGRID
+    #[arg(long, value_name = "AMOUNT", default_value = "0.1")]
+    pub(crate) min_price: Amount,
+    /// The least 10^12 multiply-adds of a tensor program cost, in TGRID
+    #[arg(long, value_name = "AMOUNT", default_value = "1")]
+    pub(crate) tera_price: Amount,
+    /// Runs at once
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) slots: u16,
+    /// What to put at stake, in TGRID: a node is given work as far as its stake covers it
+    #[arg(long, value_name = "AMOUNT", default_value = "100")]
+    pub(crate) stake: Amount,
+    /// Run no commands of strangers, tensor programs only
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+    /// Let commands that ask for it use this machine's network, with all that it can reach
+    #[arg(long)]
+    pub(crate) allow_network: bool,
+    /// Seconds to finish work after ^C before leaving it to others
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub(crate) grace: u64,
+    /// NVIDIA's management library, if it is not where it usually is
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nvml_library: Option<PathBuf>,
+}
+
+/// `doctor`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// NVIDIA's management library, if it is not where it usually is
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nvml_library: Option<PathBuf>,
+}
+
+/// `earnings`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EarningsArguments {
+    /// Name of the node on this machine, as given to `provide`
+    #[arg(long, value_name = "NAME", default_value = "provider")]
+    pub(crate) name: ChainId,
+}
+
+/// Not a choice of GPUs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected all, none, or numbers such as 0,1")]
+pub(crate) struct GpuChoiceError;
+
+impl FromStr for GpuChoice {
+    type Err = GpuChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, GpuChoiceError> {
+        match text {
+            "all" => Ok(Self::All),
+            "none" => Ok(Self::None),
+            numbers => {
+                let numbers: Result<Vec<usize>, _> = numbers.split(',').map(str::parse).collect();
+                numbers.map(Self::These).map_err(|_| GpuChoiceError)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GpuChoice, GpuChoiceError};
+
+    #[test]
+    fn gpus_are_chosen_by_word_or_number() {
+        assert_eq!("all".parse(), Ok(GpuChoice::All));
+        assert_eq!("0,2".parse(), Ok(GpuChoice::These(vec![0, 2])));
+        for text in ["", "0,", "-1", "every"] {
+            assert_eq!(text.parse::<GpuChoice>(), Err(GpuChoiceError), "{text}");
+        }
+    }
+}

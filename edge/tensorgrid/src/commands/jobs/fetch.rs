@@ -1,0 +1,274 @@
+//! What jobs gave: `logs`, `cp`, and the files that `run` writes.
+
+use super::{HINT, find};
+use crate::{
+    args::jobs::{CopyArguments, LogsArguments},
+    arrays,
+    commands::model,
+    failure::{Exit, Failure, OrFail as _},
+    files::{self, Readers},
+    printer::Printer,
+    work::{
+        connect::Session,
+        order::{Client, OrderError},
+    },
+};
+use serde::Serialize;
+use std::{
+    io::Write as _,
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
+use tg_gateway::TaskOutput;
+use tg_ledger::JobEntry;
+use tg_tensor::{Array, Model, Tensor};
+use tg_types::{JobId, Work};
+
+/// How often a running program's words are asked for.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// How a program ended that did well.
+const WELL: &str = "exited 0";
+
+/// What is told of a program that was run.
+#[derive(Serialize)]
+pub(super) struct TaskTold {
+    ended: String,
+    stdout: String,
+    stderr: String,
+    files: Vec<String>,
+    enforced: Vec<String>,
+}
+
+impl TaskTold {
+    pub(super) fn new(output: &TaskOutput) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let files = output.files.as_slice().iter();
+        Self {
+            ended: text(output.ended.as_slice()),
+            stdout: text(output.stdout.as_slice()),
+            stderr: text(output.stderr.as_slice()),
+            files: files.map(|file| text(file.path.as_slice())).collect(),
+            enforced: text(output.enforced.as_slice()).lines().map(str::to_owned).collect(),
+        }
+    }
+
+    /// A program that failed is a job that was done and a command that failed.
+    pub(super) fn exit(&self) -> Exit {
+        if self.ended == WELL { Exit::Done } else { Exit::Failed }
+    }
+}
+
+/// What a program said, and how it ended if not well.
+pub(super) fn task_text(output: &TaskOutput) -> String {
+    let mut text = String::from_utf8_lossy(output.stdout.as_slice()).into_owned();
+    let ended = String::from_utf8_lossy(output.ended.as_slice());
+    if ended != WELL {
+        text.push_str(&String::from_utf8_lossy(output.stderr.as_slice()));
+        text.push_str(&format!("The program {ended}.\n"));
+    }
+    text
+}
+
+/// `logs`
+pub(super) fn logs(
+    session: &Session,
+    arguments: &LogsArguments,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let mut known = arguments.from;
+    loop {
+        let entry = find(session, arguments.job)?;
+        if !matches!(entry.spec.work, Work::Opaque { .. }) {
+            return Err(Failure::misuse("a program of tensors says nothing", "look with `show`"));
+        }
+        let live = session.runtime.block_on(live(session, arguments.job, &entry, known));
+        if let Some((bytes, _)) = live.or_fail("the program cannot be heard", HINT)? {
+            known += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            say(&bytes);
+            if !bytes.is_empty() {
+                continue;
+            }
+        } else if entry.status.is_final() {
+            return ended(session, &entry, known, printer);
+        }
+        if !arguments.follow {
+            return Ok(Exit::Done);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+async fn live(
+    session: &Session,
+    job: JobId,
+    entry: &JobEntry,
+    known: u64,
+) -> Result<Option<(Vec<u8>, bool)>, OrderError> {
+    if entry.status.is_final() {
+        return Ok(None);
+    }
+    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    client.log(job, entry, known).await
+}
+
+/// The words of a program that has ended are in its result; what was heard before is left out.
+fn ended(
+    session: &Session,
+    entry: &JobEntry,
+    known: u64,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let output = task_output(session, entry)?;
+    if known == 0 {
+        say(output.stdout.as_slice());
+        say(output.stderr.as_slice());
+    }
+    let told = TaskTold::new(&output);
+    printer.say(format_args!("The program {}.", told.ended));
+    Ok(told.exit())
+}
+
+/// Bytes of a program, as they are.
+fn say(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    // Whoever closed the pipe has heard enough.
+    let _closed = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+fn task_output(session: &Session, entry: &JobEntry) -> Result<TaskOutput, Failure> {
+    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    let output = session.runtime.block_on(client.task_result(entry));
+    output.or_fail("the result cannot be had", "`tensorgrid show` tells how far the job is")
+}
+
+#[derive(Serialize)]
+struct Copied {
+    out: PathBuf,
+    files: usize,
+}
+
+/// `cp`
+pub(super) fn copy(
+    session: &Session,
+    arguments: &CopyArguments,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let entry = find(session, arguments.job)?;
+    let out = Some(arguments.out.as_path());
+    let files = match entry.spec.work {
+        Work::Opaque { .. } => {
+            let output = task_output(session, &entry)?;
+            write_files(&output, out, &[])?;
+            output.files.as_slice().len()
+        }
+        Work::Tensor { program, .. } => {
+            let hint = "give the job's program with --program FILE.tgp";
+            let file = arguments.program.as_ref();
+            let file =
+                file.ok_or_else(|| Failure::misuse("outputs of tensors need names", hint))?;
+            let model = model::read_program(file)?;
+            if model.id() != program {
+                let what = format!("{} is another program", file.display());
+                return Err(Failure::misuse(what, hint));
+            }
+            let client =
+                Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+            let outputs = session.runtime.block_on(client.result(&entry, &model));
+            let what = "the result cannot be had";
+            let outputs = outputs.or_fail(what, "`tensorgrid show` tells how far the job is")?;
+            write_tensors(&model, &outputs, out, &[])?;
+            1
+        }
+    };
+    let copied = Copied { out: arguments.out.clone(), files };
+    printer.result(&copied, || format!("{} files in {}\n", copied.files, copied.out.display()));
+    Ok(Exit::Done)
+}
+
+/// Writes the outputs of a program: all into one file, and each into its own.
+pub(super) fn write_tensors(
+    model: &Model,
+    outputs: &[Tensor],
+    out: Option<&Path>,
+    named: &[(String, PathBuf)],
+) -> Result<(), Failure> {
+    let stated = model.program().outputs().iter().zip(outputs);
+    let decoded: Vec<(String, Array)> = stated
+        .map(|(output, tensor)| (output.label.as_str().to_owned(), output.decode(tensor)))
+        .collect();
+    let write = |path: &Path, arrays: &[(String, Array)]| {
+        arrays::write(path, arrays).map_err(|error| {
+            let what = format!("cannot write {}", path.display());
+            Failure::new(what, error.hint()).because(&error)
+        })
+    };
+    if let Some(out) = out {
+        write(out, &decoded)?;
+    }
+    for (label, path) in named {
+        let found: Vec<_> = decoded.iter().filter(|(name, _)| name == label).cloned().collect();
+        if found.is_empty() {
+            let hint = "`tensorgrid model show` lists the outputs";
+            return Err(Failure::new(format!("the program has no output {label}"), hint));
+        }
+        write(path, &found)?;
+    }
+    Ok(())
+}
+
+/// Writes the files that a command left: all below a folder, and each where it was asked for.
+pub(super) fn write_files(
+    output: &TaskOutput,
+    folder: Option<&Path>,
+    named: &[(String, PathBuf)],
+) -> Result<(), Failure> {
+    let mut wanted: Vec<(&str, PathBuf)> = Vec::new();
+    for file in output.files.as_slice() {
+        let path = std::str::from_utf8(file.path.as_slice()).ok().filter(|path| is_below(path));
+        let hint = "the provider answers something odd; ask another one";
+        let path = path.ok_or_else(|| Failure::new("an output has no usable name", hint))?;
+        wanted.extend(folder.map(|folder| (path, folder.join(path))));
+        let asked = named.iter().filter(|(name, _)| name == path);
+        wanted.extend(asked.map(|(_, here)| (path, here.clone())));
+    }
+    if let Some((name, _)) = named.iter().find(|(name, _)| !wanted.iter().any(|(it, _)| it == name))
+    {
+        let what = format!("the program left no file /out/{name}");
+        return Err(Failure::new(what, "`tensorgrid logs` tells what it said"));
+    }
+    for (path, here) in wanted {
+        let mut files = output.files.as_slice().iter();
+        let Some(file) = files.find(|file| file.path.as_slice() == path.as_bytes()) else {
+            continue;
+        };
+        let what = format!("cannot write {}", here.display());
+        if let Some(parent) = here.parent() {
+            files::make_folder(parent).or_fail(&what, "choose another folder")?;
+        }
+        files::write(&here, file.bytes.as_slice(), Readers::All)
+            .or_fail(&what, "choose another folder")?;
+    }
+    Ok(())
+}
+
+/// Whether a path stays below the folder it is joined to.
+fn is_below(path: &str) -> bool {
+    !path.is_empty()
+        && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_below;
+
+    #[test]
+    fn outputs_stay_in_their_folder() {
+        for path in ["a", "a/b", "a..b"] {
+            assert!(is_below(path), "{path}");
+        }
+        for path in ["", "/a", "../a", "a/../../b"] {
+            assert!(!is_below(path), "{path}");
+        }
+    }
+}

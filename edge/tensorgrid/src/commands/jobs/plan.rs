@@ -1,0 +1,373 @@
+//! What somebody wants to have done, from a job file or from what was typed, with everything it
+//! names read from disk.
+
+use crate::{
+    args::{jobs::JobOptions, model::NamedFile},
+    commands::model,
+    failure::{Failure, OrFail as _},
+    files,
+    work::order::{Job, Order, TaskOrder},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+use tg_gateway::package::PACKAGE_BYTES_MAX;
+use tg_gateway::task::{Root, TaskLimits, word};
+use tg_jobfile::{JobFile, ModelSource, Run, Size, Work, WorkPath};
+use tg_tensor::{Model, Tensor};
+use tg_types::{Amount, DeviceKind, DurationMs, Features, Needs, Tier};
+
+/// How long a run may take unless something else is asked for.
+const RUN_MAX: DurationMs = DurationMs::MINUTE;
+
+/// What a command may use unless something else is asked for.
+const LIMITS: TaskLimits =
+    TaskLimits { memory_mib: 512, disk_mib: 128, cpu_milli: 1_000, pids: 256 };
+
+/// The largest job file.
+const FILE_BYTES_MAX: u64 = tg_jobfile::BYTES_MAX as u64;
+
+/// What somebody wants to have done.
+pub(crate) struct Plan {
+    /// What is to be computed.
+    pub(crate) what: What,
+    /// How surely.
+    pub(crate) tier: Tier,
+    /// Where.
+    pub(crate) needs: Needs,
+    /// How long a run may take.
+    pub(crate) run_max: DurationMs,
+    /// How long the job may take in all.
+    pub(crate) within: DurationMs,
+    /// The most it may cost.
+    pub(crate) budget_max: Option<Amount>,
+}
+
+/// What is to be computed, and where its outputs go.
+pub(crate) enum What {
+    /// A tensor program.
+    Tensor {
+        /// The model.
+        model: Box<Model>,
+        /// Files with its inputs.
+        inputs: Vec<NamedFile>,
+        /// Files for its outputs by their labels.
+        outputs: Vec<(String, PathBuf)>,
+    },
+    /// A command.
+    Task {
+        /// The command.
+        order: Box<TaskOrder>,
+        /// Files for its outputs by their paths in its folder of outputs.
+        outputs: Vec<(String, PathBuf)>,
+    },
+}
+
+impl Plan {
+    /// What was typed, or what the job file says that was typed.
+    pub(crate) fn read(options: &JobOptions) -> Result<Self, Failure> {
+        match (&options.file, options.command.is_empty()) {
+            (Some(file), true) if is_job_file(file) => Self::of_file(file, options),
+            (Some(file), true) => Self::of_model(model::read_program(file)?, options),
+            (None, false) => Self::of_command(options),
+            (Some(_), false) => Err(Failure::misuse(
+                "there is a file and a command",
+                "give one of them; inputs of a command are given with -i",
+            )),
+            (None, true) => Err(Failure::misuse(
+                "there is nothing to run",
+                "give a job file, a program or a model, or a command after --",
+            )),
+        }
+    }
+
+    fn of_model(model: Model, options: &JobOptions) -> Result<Self, Failure> {
+        let inputs = options.input.clone();
+        let what = What::Tensor { model: Box::new(model), inputs, outputs: Vec::new() };
+        Self::typed(what, Tier::Audit, Features::NONE, options)
+    }
+
+    fn of_command(options: &JobOptions) -> Result<Self, Failure> {
+        let mut files = Vec::new();
+        for NamedFile { name, path } in &options.input {
+            let usual = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+            let name = name.clone().or(usual);
+            let hint = "give it one: -i NAME=FILE";
+            let what = format!("{} has no name", path.display());
+            gather(path, &name.ok_or_else(|| Failure::misuse(what, hint))?, &mut files)?;
+        }
+        let limits = TaskLimits {
+            memory_mib: options.memory.map_or(LIMITS.memory_mib, Size::mib_ceil),
+            disk_mib: options.disk.map_or(LIMITS.disk_mib, Size::mib_ceil),
+            cpu_milli: options.cpus.map_or(LIMITS.cpu_milli, tg_jobfile::Cpus::thousandths),
+            pids: LIMITS.pids,
+        };
+        let root = root(options.image.as_deref(), &mut files)?;
+        let order = TaskOrder {
+            program: options.command.clone(),
+            environment: options.env.clone(),
+            root,
+            limits,
+            network: options.network,
+            files,
+        };
+        let what = What::Task { order: Box::new(order), outputs: Vec::new() };
+        Self::typed(what, Tier::Trusted, Features::SANDBOX, options)
+    }
+
+    fn typed(
+        what: What,
+        tier: Tier,
+        features: Features,
+        options: &JobOptions,
+    ) -> Result<Self, Failure> {
+        let has_gpu = options.gpu.is_some() || options.vram.is_some();
+        let memory = if has_gpu { options.vram } else { options.memory };
+        let needs = Needs {
+            kind: has_gpu.then_some(DeviceKind::Gpu),
+            model: options.gpu.clone(),
+            memory_mib_min: memory.map_or(0, Size::mib_ceil),
+            features: options.feature.iter().fold(features, |all, one| all.with(*one)),
+            region: options.region.clone(),
+        };
+        let plan = Self {
+            what,
+            tier: options.verify.map_or(tier, |name| name.0),
+            needs,
+            run_max: options.run_max.map_or(RUN_MAX, |span| span.get()),
+            within: options.within.map_or(DurationMs::HOUR, |span| span.get()),
+            budget_max: None,
+        };
+        plan.checked()
+    }
+
+    fn of_file(path: &Path, options: &JobOptions) -> Result<Self, Failure> {
+        let shown = path.display();
+        let bytes = files::read(path, FILE_BYTES_MAX);
+        let bytes = bytes.or_fail(format_args!("cannot read {shown}"), "is the path right?")?;
+        let hint = "docs/jobfile.md lists all keys";
+        let text = std::str::from_utf8(&bytes).or_fail(format_args!("{shown} is no text"), hint)?;
+        let file = JobFile::parse(text, &shown.to_string())
+            .or_fail(format_args!("{shown} is no job file"), hint)?;
+        if let Some(first) = file.unsupported().first() {
+            let hint = "remove the key or change its value";
+            return Err(Failure::misuse(format!("{shown}: {first}"), hint));
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let (what, usual) = match &file.work {
+            Work::Model(model) => (what_of_model(model, folder, options)?, Tier::Audit),
+            Work::Task(task) => (what_of_task(task, &file, folder)?, Tier::Trusted),
+        };
+        let verify = file.verify.and_then(tg_jobfile::Verify::tier);
+        let typed = options.verify.map(|name| name.0);
+        let within = file.deadline.map(|deadline| until(deadline.get().get())).transpose()?;
+        let plan = Self {
+            what,
+            tier: typed.or(verify).unwrap_or(usual),
+            needs: file.needs(),
+            run_max: file.run_max.or(options.run_max).map_or(RUN_MAX, |span| span.get()),
+            within: within.unwrap_or(options.within.map_or(DurationMs::HOUR, |span| span.get())),
+            budget_max: file.budget_max,
+        };
+        plan.checked()
+    }
+
+    /// Refuses what the ledger would refuse, with a better hint.
+    fn checked(self) -> Result<Self, Failure> {
+        let is_task = matches!(self.what, What::Task { .. });
+        if is_task && matches!(self.tier, Tier::Audit | Tier::Sync) {
+            return Err(Failure::misuse(
+                "a command has no meaning that others could recompute",
+                "use --verify none or redundant:2, or import a model and run that",
+            ));
+        }
+        Ok(self)
+    }
+
+    /// The order, with inputs if it is one of tensors.
+    pub(crate) fn order<'a>(&'a self, inputs: &'a [Tensor]) -> Order<'a> {
+        Order {
+            job: match &self.what {
+                What::Tensor { model, .. } => Job::Tensor { model, inputs },
+                What::Task { order, .. } => Job::Task(order),
+            },
+            tier: self.tier,
+            needs: self.needs.clone(),
+            run_max: self.run_max,
+            expires_after: self.within,
+        }
+    }
+}
+
+fn is_job_file(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
+}
+
+/// How long it is until an instant in milliseconds since the Unix epoch.
+fn until(instant: u64) -> Result<DurationMs, Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let left = u128::from(instant).checked_sub(now).and_then(|left| u64::try_from(left).ok());
+    let late = || Failure::misuse("the deadline has passed", "give a later one");
+    left.map(DurationMs::new).ok_or_else(late)
+}
+
+fn what_of_model(
+    stated: &tg_jobfile::Model,
+    folder: &Path,
+    options: &JobOptions,
+) -> Result<What, Failure> {
+    let (ModelSource::Model(path) | ModelSource::Program(path)) = &stated.source;
+    let model = Box::new(model::read_program(&folder.join(path.as_str()))?);
+    let named = stated.inputs.iter().map(|(label, path)| NamedFile {
+        name: Some(label.to_string()),
+        path: folder.join(path.as_str()),
+    });
+    let inputs = named.chain(options.input.iter().cloned()).collect();
+    let outputs = stated.outputs.iter();
+    let outputs =
+        outputs.map(|(label, path)| (label.to_string(), folder.join(path.as_str()))).collect();
+    Ok(What::Tensor { model, inputs, outputs })
+}
+
+fn what_of_task(task: &tg_jobfile::Task, file: &JobFile, folder: &Path) -> Result<What, Failure> {
+    let mut files = Vec::new();
+    for (name, path) in &task.inputs {
+        gather(&folder.join(path.as_str()), name.as_str(), &mut files)?;
+    }
+    for (path, here) in &task.file_mounts {
+        let below = path.as_str().strip_prefix("/in/").unwrap_or(path.as_str());
+        gather(&folder.join(here.as_str()), below, &mut files)?;
+    }
+    let image = task.image.as_ref().map(ToString::to_string);
+    let root = root(image.as_deref(), &mut files)?;
+    let resources = &file.resources;
+    let limits = TaskLimits {
+        memory_mib: resources.memory.map_or(LIMITS.memory_mib, Size::mib_ceil),
+        disk_mib: resources.disk.map_or(LIMITS.disk_mib, Size::mib_ceil),
+        cpu_milli: resources.cpus.map_or(LIMITS.cpu_milli, tg_jobfile::Cpus::thousandths),
+        pids: LIMITS.pids,
+    };
+    let order = TaskOrder {
+        program: program(task),
+        environment: task.envs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        root,
+        limits,
+        network: task.network,
+        files,
+    };
+    let outputs = task.outputs.iter().map(|(path, here)| {
+        let below = path.as_str().strip_prefix("out/").unwrap_or(path.as_str());
+        (below.to_owned(), folder.join(here.as_str()))
+    });
+    Ok(What::Task { order: Box::new(order), outputs: outputs.collect() })
+}
+
+/// The command, with what runs before it, and with what carries its outputs from the work folder
+/// to the folder from which they are taken.
+fn program(task: &tg_jobfile::Task) -> Vec<String> {
+    let mut text = String::new();
+    if let Some(setup) = &task.setup {
+        text.push_str(&format!("{setup}\n"));
+    }
+    let carried: Vec<&str> = task.outputs.keys().map(WorkPath::as_str).collect();
+    let carried: Vec<&str> = carried.into_iter().filter(|path| !path.starts_with("out/")).collect();
+    let (run, words): (Option<String>, Vec<String>) = match &task.run {
+        None => (None, Vec::new()),
+        Some(Run::Shell(script)) => (Some(script.to_string()), Vec::new()),
+        Some(Run::Program { program, arguments }) => {
+            let words = arguments.iter().map(ToString::to_string);
+            let words: Vec<String> = std::iter::once(program.to_string()).chain(words).collect();
+            if text.is_empty() && carried.is_empty() {
+                return words;
+            }
+            (Some("\"$@\"".to_owned()), words)
+        }
+    };
+    if run.is_none() && text.is_empty() {
+        return Vec::new(); // what the image states
+    }
+    // In parentheses, so that an `exit` in it does not leave the outputs behind.
+    text.push_str(&run.map(|run| format!("(\n{run}\n)\n")).unwrap_or_default());
+    for path in carried {
+        let quoted = format!("'{}'", path.replace('\'', "'\\''"));
+        text.push_str(&format!(
+            "mkdir -p \"$(dirname \"$TENSORGRID_OUTPUT\"/{quoted})\"\n\
+             cp {quoted} \"$TENSORGRID_OUTPUT\"/{quoted}\n"
+        ));
+    }
+    let shell = ["/bin/sh", "-ec", &text, "sh"].map(str::to_owned);
+    shell.into_iter().chain(words).collect()
+}
+
+/// Where a command's own files come from. An archive travels with the inputs.
+fn root(image: Option<&str>, files: &mut Vec<(String, Vec<u8>)>) -> Result<Root, Failure> {
+    let Some(image) = image else { return Ok(Root::Host) };
+    let what = "the image cannot be used";
+    let hint = "give an archive, or a name such as docker.io/library/alpine:3";
+    if Path::new(image).is_file() {
+        let bytes = read_input(Path::new(image))?;
+        files.push(("image.tar".to_owned(), bytes));
+        return Ok(Root::Archive { name: word("image.tar").or_fail(what, hint)? });
+    }
+    tg_sandbox::oci::ImageName::new(image).or_fail(what, hint)?;
+    Ok(Root::Image { name: word(image).or_fail(what, hint)? })
+}
+
+/// Reads a file, or all files of a folder, under a name.
+fn gather(path: &Path, name: &str, files: &mut Vec<(String, Vec<u8>)>) -> Result<(), Failure> {
+    if !path.is_dir() {
+        files.push((name.to_owned(), read_input(path)?));
+        return Ok(());
+    }
+    let what = format!("cannot read {}", path.display());
+    let mut entries: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(path).or_fail(&what, "is the path right?")? {
+        entries.push(entry.or_fail(&what, "is the folder readable?")?.path());
+    }
+    entries.sort();
+    for entry in entries {
+        let below = entry.file_name().and_then(|name| name.to_str());
+        let below = below.ok_or_else(|| Failure::new(&what, "names must be UTF-8"))?;
+        gather(&entry, &format!("{name}/{below}"), files)?;
+    }
+    Ok(())
+}
+
+fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
+    let max = u64::try_from(PACKAGE_BYTES_MAX).unwrap_or(u64::MAX);
+    let hint = "is the path right? Inputs of one job may have 64 MiB together";
+    files::read(path, max).or_fail(format_args!("cannot read {}", path.display()), hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::program;
+    use tg_jobfile::{JobFile, Task, Work};
+
+    fn task(text: &str) -> Task {
+        match JobFile::parse(text, "test").expect("a job file").work {
+            Work::Task(task) => task,
+            Work::Model(_) => Task::default(),
+        }
+    }
+
+    #[test]
+    fn command_carries_its_outputs() {
+        let plain = task("run: [echo, hi]");
+        assert_eq!(program(&plain), ["echo", "hi"]);
+        let words = program(&task("run: exit 0\noutputs: {a/b.txt: ./b.txt, out/c: ./c}"));
+        let [shell, flags, text, name] = words.as_slice() else { panic!("{words:?}") };
+        assert_eq!((shell.as_str(), flags.as_str(), name.as_str()), ("/bin/sh", "-ec", "sh"));
+        let copies = "mkdir -p \"$(dirname \"$TENSORGRID_OUTPUT\"/'a/b.txt')\"\n\
+                      cp 'a/b.txt' \"$TENSORGRID_OUTPUT\"/'a/b.txt'\n";
+        assert_eq!(*text, format!("(\nexit 0\n)\n{copies}"));
+    }
+
+    #[test]
+    fn setup_runs_before_a_program() {
+        let words = program(&task("setup: make\nrun: [./it, 'two words']"));
+        assert_eq!(words, ["/bin/sh", "-ec", "make\n(\n\"$@\"\n)\n", "sh", "./it", "two words"]);
+    }
+}

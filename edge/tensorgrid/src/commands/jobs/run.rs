@@ -1,0 +1,192 @@
+//! `quote` and `run`
+
+use super::{
+    HINT, fetch,
+    plan::{Plan, What},
+};
+use crate::{
+    args::jobs::{JobOptions, RunJobArguments},
+    commands::model::{self, Port},
+    failure::{Exit, Failure, OrFail as _},
+    printer::{Printer, duration, lines},
+    work::{connect::Session, market::Quote, order::Client},
+};
+use serde::Serialize;
+use std::time::Instant;
+use tg_api::{
+    text::{Text, Tgrid},
+    view::JobView,
+};
+use tg_tensor::{Model, Tensor};
+use tg_types::{Hash32, JobId, JobStatus};
+
+#[derive(Serialize)]
+struct Quoted {
+    run: Tgrid,
+    runs: u8,
+    check: Tgrid,
+    checkers: u8,
+    drawn_percent: f64,
+    fees_each: Tgrid,
+    escrow: Tgrid,
+    charged_if_checked: Tgrid,
+    charged_if_not: Tgrid,
+    nodes: usize,
+}
+
+impl Quoted {
+    fn new(quote: &Quote) -> Self {
+        let charges = quote.charges;
+        let (runs, checkers) = (usize::from(charges.runs), usize::from(charges.checkers));
+        let charged = |checks| charges.of(runs, checks).unwrap_or(charges.escrow);
+        Self {
+            run: Tgrid(charges.pay),
+            runs: charges.runs,
+            check: Tgrid(charges.check_pay),
+            checkers: charges.checkers,
+            drawn_percent: f64::from(charges.draw_share.points()) / 100.0,
+            fees_each: Tgrid(charges.fees),
+            escrow: Tgrid(charges.escrow),
+            charged_if_checked: Tgrid(charged(checkers)),
+            charged_if_not: Tgrid(charged(0)),
+            nodes: quote.fitting,
+        }
+    }
+
+    fn text(&self) -> String {
+        lines(&[
+            ("run", format!("{} TGRID, {} of them", self.run, self.runs)),
+            (
+                "checks",
+                format!(
+                    "{} TGRID each, up to {}, for {} % of results",
+                    self.check, self.checkers, self.drawn_percent
+                ),
+            ),
+            ("network fees", format!("{} TGRID for each run and check", self.fees_each)),
+            ("locked", format!("{} TGRID; what is not needed comes back", self.escrow)),
+            (
+                "charged",
+                format!(
+                    "{} TGRID if checked, {} if not",
+                    self.charged_if_checked, self.charged_if_not
+                ),
+            ),
+            ("nodes that would do it now", self.nodes.to_string()),
+        ])
+    }
+}
+
+/// `quote`
+pub(super) fn quote(
+    session: &Session,
+    options: &JobOptions,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let plan = Plan::read(options)?;
+    let quote = session.runtime.block_on(plan.order(&[]).quote(&session.gateway));
+    let quoted = Quoted::new(&quote.or_fail("there is no price for this", HINT)?);
+    printer.result(&quoted, || quoted.text());
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct Ran {
+    job: Text<JobId>,
+    status: String,
+    quoted: Tgrid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Text<Hash32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ms: Option<u64>,
+    #[serde(flatten)]
+    task: Option<fetch::TaskTold>,
+}
+
+/// `run`
+pub(super) fn run(
+    session: &Session,
+    arguments: &RunJobArguments,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let what = "the job did not go through";
+    let plan = Plan::read(&arguments.options)?;
+    let inputs = match &plan.what {
+        What::Tensor { model, inputs, .. } => read_inputs(model, inputs)?,
+        What::Task { .. } => Vec::new(),
+    };
+    let order = plan.order(&inputs);
+    let quote = session.runtime.block_on(order.quote(&session.gateway));
+    let quote = quote.or_fail("there is no price for this", HINT)?;
+    check_price(&quote, &plan, arguments)?;
+    session.afford(quote.charges.escrow)?;
+    let started = Instant::now();
+    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    let job = session.runtime.block_on(client.submit(&order, &quote)).or_fail(what, HINT)?;
+    printer.say(format_args!("Job {job} is on the chain; {} are locked.", quote.charges.escrow));
+    if quote.fitting == 0 {
+        printer.say("No node takes it now; `tensorgrid why` tells why, `tensorgrid stop` ends it.");
+    }
+    let quoted = Tgrid(quote.charges.escrow);
+    if arguments.detach {
+        let (status, job) = ("queued".to_owned(), Text(job));
+        let ran = Ran { job, status, quoted, output: None, took_ms: None, task: None };
+        printer.result(&ran, || format!("{}\n", ran.job));
+        return Ok(Exit::Done);
+    }
+    let tell = |event: &tg_types::Event| {
+        printer.say(format_args!("  {:>7}  {}", duration(started.elapsed()), event.sentence()));
+    };
+    let entry = session.runtime.block_on(client.follow(job, tell)).or_fail(what, HINT)?;
+    let status = JobView::from(&entry).status;
+    let took_ms = u64::try_from(started.elapsed().as_millis()).ok();
+    let output = entry.result().map(|result| Text(result.output));
+    let mut ran = Ran { job: Text(job), status, quoted, output, took_ms, task: None };
+    if entry.status != JobStatus::Settled {
+        printer.result(&ran, || format!("The job ended as {}.\n", ran.status));
+        return Ok(Exit::Failed);
+    }
+    match &plan.what {
+        What::Tensor { model, outputs, .. } => {
+            let found = session.runtime.block_on(client.result(&entry, model));
+            let found = found.or_fail(what, HINT)?;
+            fetch::write_tensors(model, &found, arguments.out.as_deref(), outputs)?;
+            printer.result(&ran, || format!("Job {job} is verified and paid.\n"));
+            Ok(Exit::Done)
+        }
+        What::Task { outputs, .. } => {
+            let output = session.runtime.block_on(client.task_result(&entry));
+            let output = output.or_fail(what, HINT)?;
+            fetch::write_files(&output, arguments.out.as_deref(), outputs)?;
+            let told = fetch::TaskTold::new(&output);
+            let exit = told.exit();
+            ran.task = Some(told);
+            printer.result(&ran, || fetch::task_text(&output));
+            Ok(exit)
+        }
+    }
+}
+
+/// Refuses a price above what was allowed.
+fn check_price(quote: &Quote, plan: &Plan, arguments: &RunJobArguments) -> Result<(), Failure> {
+    let max = arguments.max.or(plan.budget_max);
+    let Some(max) = max.filter(|max| *max < quote.charges.escrow) else { return Ok(()) };
+    let what = format!("the job costs up to {}, more than {max}", quote.charges.escrow);
+    Err(Failure::new(what, "raise --max or budget.max, or ask for a lower --verify"))
+}
+
+/// The inputs of one run.
+fn read_inputs(
+    model: &Model,
+    files: &[crate::args::model::NamedFile],
+) -> Result<Vec<Tensor>, Failure> {
+    let program = model.program();
+    let ports: Vec<Port> = program.inputs().iter().map(Port::of).collect();
+    let arrays = model::gather(files, &ports)?;
+    let encoded = program.inputs().iter().zip(&arrays).map(|(port, array)| port.encode(array));
+    let encoded: Result<Vec<Tensor>, _> = encoded.collect();
+    encoded.or_fail(
+        "an input does not fit the program",
+        "`tensorgrid model show` tells the shapes and ranges of its inputs; one job is one run",
+    )
+}

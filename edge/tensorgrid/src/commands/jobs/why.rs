@@ -1,0 +1,65 @@
+//! `why`
+
+use super::{HINT, find};
+use crate::{
+    args::jobs::JobArguments,
+    failure::{Exit, Failure, OrFail as _},
+    printer::Printer,
+    work::{connect::Session, market::Market, order::OrderError},
+};
+use serde::Serialize;
+use tg_api::{text::Text, view::JobView, why::WhyView};
+use tg_ledger::{JobEntry, keys};
+use tg_types::{JobId, ProgramFacts, Work};
+
+#[derive(Serialize)]
+struct Why {
+    job: Text<JobId>,
+    status: String,
+    #[serde(flatten)]
+    explained: WhyView,
+}
+
+/// `why`
+pub(super) fn why(
+    session: &Session,
+    arguments: &JobArguments,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let entry = find(session, arguments.job)?;
+    let explained = session.runtime.block_on(explanation(session, &entry));
+    let explained = explained.or_fail("the nodes cannot be looked at", HINT)?;
+    let status = JobView::from(&entry).status;
+    let why = Why { job: Text(arguments.job), status, explained };
+    printer.result(&why, || {
+        let WhyView { fitting, removed, change } = &why.explained;
+        let mut text = format!(
+            "The job is {}. {fitting} nodes could be given one more run of it now.\n",
+            why.status
+        );
+        for removed in removed {
+            text.push_str(&format!("  {} ({})\n", removed.sentence, removed.rule));
+        }
+        if let Some(change) = change {
+            text.push_str(&format!("Cheapest change: {change}.\n"));
+        }
+        text
+    });
+    Ok(Exit::Done)
+}
+
+/// Looks at all nodes as the scheduler does.
+async fn explanation(session: &Session, entry: &JobEntry) -> Result<WhyView, OrderError> {
+    let facts = program_facts(session, entry).await?;
+    Ok(Market::look(&session.gateway).await?.explain(entry, facts.as_ref()))
+}
+
+async fn program_facts(
+    session: &Session,
+    entry: &JobEntry,
+) -> Result<Option<ProgramFacts>, OrderError> {
+    let Work::Tensor { program, .. } = entry.spec.work else { return Ok(None) };
+    let known: Option<tg_ledger::ProgramEntry> =
+        session.gateway.entry(keys::program(&program)).await?;
+    Ok(known.map(|known| known.facts(program)))
+}

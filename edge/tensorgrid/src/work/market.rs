@@ -1,0 +1,70 @@
+//! What nodes offer now, looked at with the scheduler's own rules: the lowest price at which a job
+//! would be placed, and why it would not be.
+
+use super::order::OrderError;
+use tg_api::why::{Candidate, WhyView};
+use tg_gateway::Gateway;
+use tg_gateway::message::Request;
+use tg_ledger::{Charges, JobEntry, NodeEntry, StakeEntry, charges, keys};
+use tg_scheduler::price;
+use tg_types::{Amount, Decode as _, JobSpec, NodeId, Params, ProgramFacts};
+
+/// All nodes on record.
+pub(crate) struct Market {
+    nodes: Vec<Candidate>,
+    params: Params,
+}
+
+/// A price and where it comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Quote {
+    /// All parts of the price.
+    pub(crate) charges: Charges,
+    /// Nodes that would do it for that now.
+    pub(crate) fitting: usize,
+}
+
+impl Market {
+    /// Looks at all nodes.
+    pub(crate) async fn look(gateway: &Gateway) -> Result<Self, OrderError> {
+        let mut nodes = Vec::new();
+        for listed in gateway.entries(&Request::Nodes).await? {
+            let entry = NodeEntry::from_bytes(listed.bytes.as_slice())?;
+            let stake: Option<StakeEntry> = gateway.entry(keys::stake(&entry.owner)).await?;
+            let stake_free = stake.map_or(Amount::ZERO, |stake| stake.free());
+            let id = NodeId::new(*listed.id.as_bytes());
+            nodes.push(Candidate { id, entry, stake_free });
+        }
+        Ok(Self { nodes, params: gateway.params().clone() })
+    }
+
+    /// The lowest price at which a node takes the job now. If none does, the lowest that any asks
+    /// for: then the job would wait.
+    pub(crate) fn quote(
+        &self,
+        spec: &JobSpec,
+        facts: Option<&ProgramFacts>,
+    ) -> Result<Quote, OrderError> {
+        let lowest = self.params.jobs.pay_min;
+        let offers = self.nodes.iter().map(|node| &node.entry.descriptor);
+        let asked = offers.filter_map(|offer| price(spec, facts, offer));
+        let mut asked: Vec<Amount> = asked.map(|price| price.max(lowest)).collect();
+        asked.sort_unstable();
+        asked.dedup();
+        let fitting = |pay: Amount| {
+            let spec = JobSpec { pay, ..spec.clone() };
+            (pay, WhyView::of_spec(&self.params, &spec, &[], facts, &self.nodes).fitting)
+        };
+        let first = asked.first().copied().ok_or(OrderError::NoNode)?;
+        let found = asked.iter().map(|pay| fitting(*pay)).find(|(_, fitting)| *fitting > 0);
+        let (pay, fitting) = found.unwrap_or((first, 0));
+        let spec = JobSpec { pay, ..spec.clone() };
+        let charges = charges(&self.params, &spec).ok_or(OrderError::Price)?;
+        Ok(Quote { charges, fitting })
+    }
+
+    /// How many nodes each rule removes, and what would help.
+    pub(crate) fn explain(&self, entry: &JobEntry, facts: Option<&ProgramFacts>) -> WhyView {
+        WhyView::new(&self.params, entry, facts, &self.nodes)
+    }
+}

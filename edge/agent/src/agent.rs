@@ -7,16 +7,20 @@
 //! of its node and goes on.
 
 mod check;
+mod courier;
 mod desk;
 mod dispute;
 mod outbox;
+mod packages;
 mod patience;
 mod work;
 
 use crate::task_run::Workshop;
 use crate::tensor_run::TensorRun;
+use courier::Courier;
 use desk::Desk;
 use outbox::Outbox;
+use packages::Packages;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +93,13 @@ pub(crate) struct Ran {
     pub(crate) salt: [u8; 32],
 }
 
+/// What runs and checks share.
+pub(crate) struct Tools {
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) packages: Packages,
+    pub(crate) courier: Courier,
+}
+
 /// What the agent knows of the jobs it has to do with.
 #[derive(Default)]
 struct Books {
@@ -118,13 +129,15 @@ impl Agent {
         let desk = Arc::new(Desk::new(Arc::clone(&config.gateway)));
         config.gateway.serve(Some(desk.clone()))?;
         let config = Arc::new(config);
-        let outbox = Outbox::start(Arc::clone(&config));
+        let outbox = Outbox::start(&config);
+        let courier = Courier::start(Arc::clone(&config));
+        let tools = Arc::new(Tools { desk, packages: Packages::default(), courier });
         let (reports, inbox) = mpsc::channel(REPORTS);
         let node = NodeId::new(*config.key.public().as_bytes());
         let state = State {
             node,
             config,
-            desk,
+            tools,
             outbox,
             reports,
             books: Books::default(),
@@ -155,7 +168,7 @@ impl Agent {
 struct State {
     node: NodeId,
     config: Arc<AgentConfig>,
-    desk: Arc<Desk>,
+    tools: Arc<Tools>,
     outbox: Outbox,
     reports: mpsc::Sender<Report>,
     books: Books,
@@ -183,7 +196,7 @@ impl State {
             }
         }
         hello.abort();
-        self.desk.stop_all();
+        self.tools.desk.stop_all();
         self.tasks.shutdown().await;
     }
 
@@ -274,7 +287,7 @@ impl State {
         self.books.runs.remove(job);
         self.books.checks.remove(job);
         self.books.objections.remove(job);
-        self.desk.remove(job);
+        self.tools.desk.remove(job);
     }
 
     async fn report(&mut self, report: Report) {
@@ -282,7 +295,7 @@ impl State {
             Report::Ran(job, ran) => {
                 let seal = ran.result.seal(&self.node, &ran.salt);
                 if let Some(run) = &ran.run {
-                    self.desk.put(job, Arc::clone(run));
+                    self.tools.desk.put(job, Arc::clone(run));
                 }
                 self.books.runs.insert(job, *ran);
                 self.outbox.commit(job, seal).await;
@@ -308,9 +321,9 @@ impl State {
 
     fn begin_run(&mut self, job: JobId) {
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
-        let desk = Arc::clone(&self.desk);
+        let tools = Arc::clone(&self.tools);
         self.tasks.spawn(async move {
-            let report = match work::run(&config, &desk, job).await {
+            let report = match work::run(&config, &tools, job).await {
                 Ok(ran) => Report::Ran(job, Box::new(ran)),
                 Err(error) => {
                     tracing::warn!(%job, %error, "a run is given up");
@@ -324,9 +337,9 @@ impl State {
 
     fn begin_check(&mut self, job: JobId) {
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
-        let node = self.node;
+        let (node, tools) = (self.node, Arc::clone(&self.tools));
         self.tasks.spawn(async move {
-            match check::check(&config, &node, job).await {
+            match check::check(&config, &tools.packages, &node, job).await {
                 Ok(check::Verdict::Right(checked)) => {
                     let _unheard = reports.send(Report::Checked(job, checked)).await;
                 }

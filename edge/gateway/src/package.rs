@@ -9,7 +9,7 @@ use tg_privacy::{
 };
 use tg_types::genesis::SEATS_MAX;
 use tg_types::{
-    AccountId, Decode, DecodeError, Encode, GenesisHash, Hash32, List, Reader, Tier, wire,
+    AccountId, Decode, DecodeError, Encode, GenesisHash, Hash32, JobId, List, Reader, Tier, wire,
 };
 
 /// The largest package: what is kept in memory while it is sealed and opened.
@@ -124,6 +124,57 @@ impl<T: Decode, const MAX: usize> Decode for Several<T, MAX> {
 /// If there are too many, or one is too long.
 pub fn blobs(bytes: Vec<Vec<u8>>) -> Result<Blobs, PackageError> {
     Blobs::new(bytes.into_iter().map(blob).collect::<Result<_, _>>()?)
+}
+
+/// What several jobs of one client gave, each by its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Results(Several<JobResult, { Results::COUNT_MAX }>);
+
+wire! {
+    /// What one job gave.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct JobResult {
+        /// The job.
+        pub job: JobId,
+        /// What it gave.
+        pub plain: Blob,
+    }
+}
+
+impl Results {
+    /// The most in one package.
+    pub const COUNT_MAX: usize = 256;
+
+    /// Takes results by their jobs.
+    ///
+    /// # Errors
+    /// If there are too many, or one is too long.
+    pub fn new(results: Vec<(JobId, Vec<u8>)>) -> Result<Self, PackageError> {
+        let results =
+            results.into_iter().map(|(job, plain)| Ok(JobResult { job, plain: blob(plain)? }));
+        Several::new(results.collect::<Result<_, PackageError>>()?).map(Self)
+    }
+
+    /// What a job gave, if it is here.
+    #[must_use]
+    pub fn of(&self, job: &JobId) -> Option<&[u8]> {
+        let found = self.0.as_slice().iter().find(|result| result.job == *job);
+        found.map(|result| result.plain.as_slice())
+    }
+}
+
+impl Encode for Results {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+}
+
+impl Decode for Results {
+    const BYTES_MIN: usize = 1;
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Several::decode(reader).map(Self)
+    }
 }
 
 /// Bytes within a package.
@@ -307,9 +358,9 @@ impl Decode for Package {
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, PackageError, Whose};
+    use super::{Package, PackageError, Results, Whose};
     use tg_privacy::{Share, WrapPublic, WrapSecret};
-    use tg_types::{AccountId, Decode as _, Encode as _, GenesisHash, SecretKey};
+    use tg_types::{AccountId, Decode as _, Encode as _, GenesisHash, JobId, SecretKey};
 
     fn random() -> impl FnMut() -> [u8; 32] {
         let mut number = 0_u8;
@@ -346,6 +397,17 @@ mod tests {
         assert!(matches!(other, Err(PackageError::Open(_))));
         assert!(package.share_of(0, &secrets[1], genesis).is_err(), "not wrapped to that seat");
         assert!(package.share_of(4, &secrets[1], genesis).is_err(), "no such seat");
+    }
+
+    #[test]
+    fn results_are_found_by_their_jobs() {
+        let job = |number: u8| JobId::new([number; 32]);
+        let made = Results::new(vec![(job(1), vec![1]), (job(2), Vec::new())]).expect("few");
+        let read = Results::from_bytes(&made.to_bytes()).expect("one byte form");
+        assert_eq!(read, made);
+        assert_eq!((read.of(&job(1)), read.of(&job(3))), (Some(&[1][..]), None));
+        let many = vec![(job(1), Vec::new()); Results::COUNT_MAX + 1];
+        assert!(matches!(Results::new(many), Err(PackageError::TooMany { .. })));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! objects, because it would lose.
 
 use super::AgentConfig;
+use super::packages::Packages;
 use super::patience;
 use super::work::{self, WorkError};
 use crate::tensor_run::{TensorRun, trace_salt, work_digest};
@@ -46,11 +47,12 @@ pub(crate) enum Verdict {
 /// Checks the result of a job.
 pub(crate) async fn check(
     config: &Arc<AgentConfig>,
+    packages: &Packages,
     node: &NodeId,
     job: JobId,
 ) -> Result<Verdict, WorkError> {
     let (entry, provider, result) = shown(config, job).await?;
-    let inputs = TensorInputs::from_bytes(&work::open(config, job, &entry).await?)?;
+    let inputs = TensorInputs::from_bytes(&work::open(config, packages, job, &entry).await?)?;
     let (work, salt) = (entry.spec.work, trace_salt(&inputs, &job, &provider));
     let computed = tokio::task::spawn_blocking(move || TensorRun::new(&inputs, &work, salt));
     let mut run = computed.await.map_err(|_| WorkError::Panicked)??;

@@ -1,4 +1,6 @@
-//! Transactions of a node, one after the other: what comes within a moment goes into one.
+//! Transactions of a node: what comes within a moment goes into one. Each step of jobs has a lane
+//! of its own, in which one transaction follows the other, so that showing results does not wait
+//! for commitments to others.
 
 use super::AgentConfig;
 use std::sync::Arc;
@@ -22,6 +24,12 @@ const TRIES_MAX: u32 = 20;
 /// How long to wait between tries.
 const AGAIN: Duration = Duration::from_millis(150);
 
+/// Steps with a lane of their own.
+const LANES: u8 = 5;
+
+/// The first of these lanes: the one before is that of the node's owner.
+const FIRST_LANE: u8 = 2;
+
 /// Something to be said on the chain.
 #[derive(Clone, Debug)]
 enum Item {
@@ -32,22 +40,40 @@ enum Item {
     Other(Action),
 }
 
-/// The way to the task that sends.
+impl Item {
+    /// Its place among the lanes.
+    const fn lane(&self) -> usize {
+        match self {
+            Self::Commit(_) => 0,
+            Self::Reveal(_) => 1,
+            Self::CommitCheck(_) => 2,
+            Self::RevealCheck(_) => 3,
+            Self::Other(_) => 4,
+        }
+    }
+}
+
+/// The way to the tasks that send.
 #[derive(Clone)]
 pub(crate) struct Outbox {
-    items: mpsc::Sender<Item>,
+    lanes: Vec<mpsc::Sender<Item>>,
 }
 
 impl Outbox {
-    /// Starts the task; it ends when the last outbox is dropped.
-    pub(crate) fn start(config: Arc<AgentConfig>) -> Self {
-        let (items, inbox) = mpsc::channel(QUEUE);
-        tokio::spawn(run(config, inbox));
-        Self { items }
+    /// Starts the tasks; they end when the last outbox is dropped.
+    pub(crate) fn start(config: &Arc<AgentConfig>) -> Self {
+        let start = |number: u8| {
+            let (items, inbox) = mpsc::channel(QUEUE);
+            let lane = Lane::new(FIRST_LANE + number).unwrap_or(Lane::FIRST);
+            tokio::spawn(run(Arc::clone(config), lane, inbox));
+            items
+        };
+        Self { lanes: (0..LANES).map(start).collect() }
     }
 
     async fn put(&self, item: Item) {
-        if self.items.send(item).await.is_err() {
+        let Some(lane) = self.lanes.get(item.lane()) else { return };
+        if lane.send(item).await.is_err() {
             tracing::debug!("the outbox is closed");
         }
     }
@@ -81,7 +107,7 @@ impl Outbox {
     }
 }
 
-async fn run(config: Arc<AgentConfig>, mut inbox: mpsc::Receiver<Item>) {
+async fn run(config: Arc<AgentConfig>, lane: Lane, mut inbox: mpsc::Receiver<Item>) {
     while let Some(first) = inbox.recv().await {
         let mut items = vec![first];
         tokio::time::sleep(GATHER).await;
@@ -91,7 +117,7 @@ async fn run(config: Arc<AgentConfig>, mut inbox: mpsc::Receiver<Item>) {
             items.push(item);
         }
         for action in actions(items) {
-            deliver(&config, action).await;
+            deliver(&config, lane, action).await;
         }
     }
 }
@@ -130,14 +156,14 @@ fn batches<T: Clone>(
 }
 
 /// Sends one transaction and waits until it is final.
-async fn deliver(config: &AgentConfig, action: Action) {
+async fn deliver(config: &AgentConfig, lane: Lane, action: Action) {
     let account = AccountId::from(config.key.public());
     let what = action.name();
     for _ in 0..TRIES_MAX {
-        let nonce = config.gateway.nonce(account, Lane::FIRST).await;
+        let nonce = config.gateway.nonce(account, lane).await;
         let sent = match nonce {
             Ok(nonce) => {
-                let place = (Lane::FIRST, nonce);
+                let place = (lane, nonce);
                 config.gateway.send(&config.key, place, action.clone()).await.map(|_| ())
             }
             Err(error) => Err(error),

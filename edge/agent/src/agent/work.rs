@@ -1,13 +1,15 @@
 //! One run: get the package, open it, compute, hand the result to the validators.
 
+use super::courier::Parcel;
 use super::desk::Desk;
-use super::{AgentConfig, Ran, patience};
+use super::packages::Packages;
+use super::{AgentConfig, Ran, Tools, patience};
 use crate::task_run::TaskRunError;
 use crate::tensor_run::{TensorRun, TensorRunError, trace_salt};
 use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::package::Whose;
-use tg_gateway::{GatewayError, Package, PackageError, TaskInputs, TensorInputs};
+use tg_gateway::{GatewayError, PackageError, TaskInputs, TensorInputs};
 use tg_ledger::JobEntry;
 use tg_privacy::WrapPublic;
 use tg_types::{Decode, DecodeError, Encode, Hash32, JobId, NodeId, RunFailure, RunResult, Work};
@@ -35,6 +37,8 @@ pub(crate) enum WorkError {
     Package(#[from] PackageError),
     #[error("the provider lets nobody see how it came to its output, which is right")]
     Unseen,
+    #[error("result is not kept by the validators")]
+    NotKept,
     #[error("there are no random numbers")]
     Random,
     #[error("the computation did not end well")]
@@ -45,7 +49,7 @@ impl WorkError {
     /// What the ledger is told.
     pub(crate) const fn failure(&self) -> RunFailure {
         match self {
-            Self::Unknown | Self::Gateway(_) => RunFailure::PackageMissing,
+            Self::Unknown | Self::Gateway(_) | Self::NotKept => RunFailure::PackageMissing,
             Self::Kind | Self::Unseen => RunFailure::Declined,
             Self::Decode(_) | Self::Run(_) | Self::OtherTask => RunFailure::PackageWrong,
             Self::Task(_) | Self::Stop(_) | Self::Package(_) | Self::Random | Self::Panicked => {
@@ -57,6 +61,15 @@ impl WorkError {
 
 /// The package of a job, opened.
 pub(crate) async fn open(
+    config: &AgentConfig,
+    packages: &Packages,
+    job: JobId,
+    entry: &JobEntry,
+) -> Result<Arc<Vec<u8>>, WorkError> {
+    packages.get(entry.spec.package, async || open_anew(config, job, entry).await).await
+}
+
+async fn open_anew(
     config: &AgentConfig,
     job: JobId,
     entry: &JobEntry,
@@ -84,13 +97,13 @@ const SHARES_PAUSE: Duration = Duration::from_millis(100);
 /// Runs a job.
 pub(crate) async fn run(
     config: &Arc<AgentConfig>,
-    desk: &Desk,
+    tools: &Tools,
     job: JobId,
 ) -> Result<Ran, WorkError> {
     let node = NodeId::new(*config.key.public().as_bytes());
     let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
     let entry = patience::job(config, job, is_ours).await?;
-    let plain = open(config, job, &entry).await?;
+    let plain = open(config, &tools.packages, job, &entry).await?;
     let done = match entry.spec.work {
         Work::Tensor { .. } => {
             let inputs = TensorInputs::from_bytes(&plain)?;
@@ -102,16 +115,14 @@ pub(crate) async fn run(
                 return Err(WorkError::OtherTask);
             }
             let wall = Duration::from_millis(entry.spec.run_max.get());
-            run_task(config, desk, job, inputs, wall).await?
+            run_task(config, &tools.desk, job, inputs, wall).await?
         }
     };
-    let draw = || (config.random)().ok_or(WorkError::Random);
+    let salt = (config.random)().ok_or(WorkError::Random)?;
     let whose = Whose { genesis: config.gateway.domain().genesis, owner: entry.owner };
-    let mut numbers = crate::chance::Chance::new(draw()?);
-    let sealed = Package::seal_output(&done.plain, &whose, &done.result_to, || numbers.draw())?;
-    let (package, package_bytes) = config.gateway.keep(&sealed).await?;
-    let result = RunResult { output: done.output, trace: done.trace, package, package_bytes };
-    Ok(Ran { run: done.run, result, salt: draw()? })
+    let Done { plain, result_to: to, output, trace, run } = done;
+    let (package, package_bytes) = tools.courier.send(Parcel { job, whose, to, plain }).await?;
+    Ok(Ran { run, result: RunResult { output, trace, package, package_bytes }, salt })
 }
 
 /// What a run gave, before it is sealed.

@@ -5,7 +5,7 @@ use crate::files;
 use std::time::Duration;
 use tg_agent::chance::Chance;
 use tg_gateway::message::{EventList, Reply, Request};
-use tg_gateway::package::{Blobs, Several, Whose, blob, blobs};
+use tg_gateway::package::{Blobs, Results, Several, Whose, blob, blobs};
 use tg_gateway::task::{NamedFile, Root, TaskLimits, Variable, word};
 use tg_gateway::{
     Gateway, GatewayError, Package, PackageError, TaskInputs, TaskOutput, TensorInputs,
@@ -213,10 +213,10 @@ impl Client<'_> {
         Whose { genesis: self.gateway.domain().genesis, owner: self.account() }
     }
 
-    async fn send(&self, action: Action) -> Result<JobId, OrderError> {
+    async fn send(&self, action: Action) -> Result<(), OrderError> {
         let nonce = self.gateway.nonce(self.account(), Lane::FIRST).await?;
-        let (tx, _) = self.gateway.send(self.key, (Lane::FIRST, nonce), action).await?;
-        Ok(JobId::of(tx, 0))
+        self.gateway.send(self.key, (Lane::FIRST, nonce), action).await?;
+        Ok(())
     }
 
     /// Puts a model's program on record, if it is not yet.
@@ -233,7 +233,7 @@ impl Client<'_> {
         for (piece, chunk) in (0..pieces).zip(chunks) {
             let bytes = ProgramPiece::new(chunk.to_vec()).map_err(|_| OrderError::ProgramLarge)?;
             match self.send(Action::PutProgram { program, piece, pieces, bytes }).await {
-                Ok(_) | Err(OrderError::Gateway(GatewayError::Ledger(Reason::ProgramExists))) => {}
+                Ok(()) | Err(OrderError::Gateway(GatewayError::Ledger(Reason::ProgramExists))) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -249,6 +249,19 @@ impl Client<'_> {
         if let Job::Tensor { model, .. } = order.job {
             self.record(model).await?;
         }
+        let jobs = self.submit_many(order, quote, 1, Lane::FIRST).await?;
+        jobs.first().copied().ok_or(OrderError::Gone)
+    }
+
+    /// Hands in so many equal jobs, whose program is on record, in one transaction. They share one
+    /// sealed package.
+    pub(crate) async fn submit_many(
+        &self,
+        order: &Order<'_>,
+        quote: &Quote,
+        count: usize,
+        lane: Lane,
+    ) -> Result<Vec<JobId>, OrderError> {
         let (salt, wrap) = (files::random()?, self.wrap.public());
         let (work, plain) = order.job.pack(&Recipient { salt, wrap, tier: order.tier })?;
         let keys = self.gateway.wrap_keys().await?;
@@ -256,8 +269,14 @@ impl Client<'_> {
         let sealed = Package::seal_inputs(&plain, &self.whose(), &keys, || chance.draw())?;
         let kept = self.gateway.keep(&sealed).await?;
         let spec = order.spec(work, kept, quote.charges.pay);
-        let specs = List::new(vec![spec]).map_err(|_| OrderError::Price)?;
-        self.send(Action::SubmitJobs { specs, escrow_max: quote.charges.escrow }).await
+        let specs = List::new(vec![spec; count]).map_err(|_| OrderError::Price)?;
+        let times = u64::try_from(count).unwrap_or(u64::MAX);
+        let escrow_max = quote.charges.escrow.times(times).map_err(|_| OrderError::Price)?;
+        let action = Action::SubmitJobs { specs, escrow_max };
+        let nonce = self.gateway.nonce(self.account(), lane).await?;
+        let (tx, _) = self.gateway.send(self.key, (lane, nonce), action).await?;
+        let places = 0..u8::try_from(count).unwrap_or(u8::MAX);
+        Ok(places.map(|place| JobId::of(tx, place)).collect())
     }
 
     /// Follows a job to its end, telling what happens to it.
@@ -297,19 +316,27 @@ impl Client<'_> {
     }
 
     /// Fetches the package of a job's result.
-    async fn fetch(&self, entry: &JobEntry) -> Result<(RunResult, Vec<u8>), OrderError> {
+    async fn fetch(
+        &self,
+        job: JobId,
+        entry: &JobEntry,
+    ) -> Result<(RunResult, Vec<u8>), OrderError> {
         let result = entry.result().ok_or(OrderError::NoResult)?;
         let package = self.gateway.package(&result.package, result.package_bytes).await?;
-        Ok((result, package.open_output(self.wrap, &self.whose())?))
+        let opened = package.open_output(self.wrap, &self.whose())?;
+        let results = Results::from_bytes(&opened)?;
+        let plain = results.of(&job).ok_or(OrderError::OtherOutput)?.to_vec();
+        Ok((result, plain))
     }
 
     /// Fetches the outputs of a program, and holds them against what was committed to.
     pub(crate) async fn result(
         &self,
+        job: JobId,
         entry: &JobEntry,
         model: &Model,
     ) -> Result<Vec<Tensor>, OrderError> {
-        let (result, plain) = self.fetch(entry).await?;
+        let (result, plain) = self.fetch(job, entry).await?;
         let blobs = Blobs::from_bytes(&plain)?;
         let program = model.program();
         let mut outputs = Vec::new();
@@ -324,8 +351,12 @@ impl Client<'_> {
     }
 
     /// Fetches what a task gave, and holds it against what was committed to.
-    pub(crate) async fn task_result(&self, entry: &JobEntry) -> Result<TaskOutput, OrderError> {
-        let (result, plain) = self.fetch(entry).await?;
+    pub(crate) async fn task_result(
+        &self,
+        job: JobId,
+        entry: &JobEntry,
+    ) -> Result<TaskOutput, OrderError> {
+        let (result, plain) = self.fetch(job, entry).await?;
         let output = TaskOutput::from_bytes(&plain)?;
         if output.id() != result.output || output.enforced_id() != result.trace {
             return Err(OrderError::OtherOutput);

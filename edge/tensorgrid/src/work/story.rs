@@ -123,6 +123,11 @@ fn digit(which: usize) -> Option<Digit> {
     Some(Digit { model, input, label })
 }
 
+/// A small model with one input, for measuring.
+pub(crate) fn sample(which: usize) -> Option<(Model, Tensor)> {
+    digit(which).map(|digit| (digit.model, digit.input))
+}
+
 /// The numbers of an array file as floats.
 fn numbers(bytes: &[u8]) -> Option<Vec<f32>> {
     let (_, array) = arrays::parse(bytes, Format::Npy).ok()?.into_iter().next()?;
@@ -206,7 +211,7 @@ pub(crate) async fn tell(
     if entry.status != JobStatus::Settled {
         return Err(StoryError::NotAccepted(entry.status));
     }
-    let outputs = client.result(&entry, &digit.model).await?;
+    let outputs = client.result(job, &entry, &digit.model).await?;
     let found = outputs.first().map(best).unwrap_or_default();
     let paid = told.paid.unwrap_or_else(|| started.elapsed());
     printer.say(format_args!(

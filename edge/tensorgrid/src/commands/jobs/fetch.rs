@@ -90,7 +90,7 @@ pub(super) fn logs(
                 continue;
             }
         } else if entry.status.is_final() {
-            return ended(session, &entry, known, printer);
+            return ended(session, (arguments.job, &entry), known, printer);
         }
         if !arguments.follow {
             return Ok(Exit::Done);
@@ -115,11 +115,11 @@ async fn live(
 /// The words of a program that has ended are in its result; what was heard before is left out.
 fn ended(
     session: &Session,
-    entry: &JobEntry,
+    (job, entry): (JobId, &JobEntry),
     known: u64,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let output = task_output(session, entry)?;
+    let output = task_output(session, job, entry)?;
     if known == 0 {
         say(output.stdout.as_slice());
         say(output.stderr.as_slice());
@@ -136,9 +136,9 @@ fn say(bytes: &[u8]) {
     let _closed = out.write_all(bytes).and_then(|()| out.flush());
 }
 
-fn task_output(session: &Session, entry: &JobEntry) -> Result<TaskOutput, Failure> {
+fn task_output(session: &Session, job: JobId, entry: &JobEntry) -> Result<TaskOutput, Failure> {
     let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
-    let output = session.runtime.block_on(client.task_result(entry));
+    let output = session.runtime.block_on(client.task_result(job, entry));
     output.or_fail("the result cannot be had", "`tensorgrid show` tells how far the job is")
 }
 
@@ -158,7 +158,7 @@ pub(super) fn copy(
     let out = Some(arguments.out.as_path());
     let files = match entry.spec.work {
         Work::Opaque { .. } => {
-            let output = task_output(session, &entry)?;
+            let output = task_output(session, arguments.job, &entry)?;
             write_files(&output, out, &[])?;
             output.files.as_slice().len()
         }
@@ -174,7 +174,7 @@ pub(super) fn copy(
             }
             let client =
                 Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
-            let outputs = session.runtime.block_on(client.result(&entry, &model));
+            let outputs = session.runtime.block_on(client.result(arguments.job, &entry, &model));
             let what = "the result cannot be had";
             let outputs = outputs.or_fail(what, "`tensorgrid show` tells how far the job is")?;
             write_tensors(&model, &outputs, out, &[])?;

@@ -148,14 +148,14 @@ pub(super) fn run(
     }
     match &plan.what {
         What::Tensor { model, outputs, .. } => {
-            let found = session.runtime.block_on(client.result(&entry, model));
+            let found = session.runtime.block_on(client.result(job, &entry, model));
             let found = found.or_fail(what, HINT)?;
             fetch::write_tensors(model, &found, arguments.out.as_deref(), outputs)?;
             printer.result(&ran, || format!("Job {job} is verified and paid.\n"));
             Ok(Exit::Done)
         }
         What::Task { outputs, .. } => {
-            let output = session.runtime.block_on(client.task_result(&entry));
+            let output = session.runtime.block_on(client.task_result(job, &entry));
             let output = output.or_fail(what, HINT)?;
             fetch::write_files(&output, arguments.out.as_deref(), outputs)?;
             let told = fetch::TaskTold::new(&output);

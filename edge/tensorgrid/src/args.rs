@@ -434,6 +434,21 @@ pub(crate) enum BenchArguments {
     /// Measure tensor programs on this machine
     #[command(long_about = crate::bench::tensor::LONG_ABOUT)]
     Tensor(model::BenchTensorArguments),
+    /// Measure jobs through four validators and three providers in this process
+    #[command(long_about = crate::bench::jobs::LONG_ABOUT)]
+    Jobs(BenchJobsArguments),
+}
+
+/// `bench jobs`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchJobsArguments {
+    /// Seconds of each phase
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(2..=600))]
+    pub(crate) secs: u64,
+    /// Jobs on the way at once in the first phase
+    #[arg(long, value_name = "N", default_value_t = 384)]
+    pub(crate) in_flight: usize,
 }
 
 /// `bench chain`

@@ -1,6 +1,7 @@
 //! Measuring a chain: four validators in this process, everything else as in real life.
 
 mod histogram;
+pub(crate) mod jobs;
 mod ledger;
 mod load;
 mod process;
@@ -9,7 +10,7 @@ mod tally;
 pub(crate) mod tensor;
 
 use crate::{
-    args::NamedAddress,
+    args::{Grant, NamedAddress},
     commands,
     failure::{Exit, Failure, OrFail as _},
     files::{self, TemporaryFolder},
@@ -176,11 +177,6 @@ fn make(
     settings: &BenchSettings,
     senders: &Senders,
 ) -> Result<Vec<NodeFolder>, Failure> {
-    let named = |number: u16| NamedAddress {
-        name: format!("validator-{number}"),
-        address: format!("127.0.0.1:{number}").parse().expect("an address"),
-    };
-    let seats: Vec<NamedAddress> = (1..=VALIDATORS).map(named).collect();
     let usual = Params::local();
     let params = Params {
         block_tx_max: settings.block_tx_max,
@@ -189,13 +185,23 @@ fn make(
         ..usual
     };
     params.check().or_fail("these parameters cannot be used", "see `bench chain --help`")?;
+    make_network(path, params, &senders.grants())
+}
+
+/// Makes a network of validators for a measurement.
+fn make_network(path: &Path, params: Params, grants: &[Grant]) -> Result<Vec<NodeFolder>, Failure> {
+    let named = |number: u16| NamedAddress {
+        name: format!("validator-{number}"),
+        address: format!("127.0.0.1:{number}").parse().expect("an address"),
+    };
+    let seats: Vec<NamedAddress> = (1..=VALIDATORS).map(named).collect();
     let draft = network::Draft {
         chain: "bench".parse().expect("a chain's name"),
         kind: NetworkKind::Local,
         params,
         seats: &seats,
         followers: &[],
-        grants: &senders.grants(),
+        grants,
     };
     network::make(path, &draft).or_fail("the network was not made", HINT)?;
     let open = |seat: &NamedAddress| NodeFolder::open(&path.join(&seat.name));

@@ -49,6 +49,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::Import(arguments) => import::run(&arguments, printer),
         Command::Model(arguments) => model::run(&arguments, printer),
         Command::BenchChain(settings) => bench::run(&settings, printer),
+        Command::BenchJobs(arguments) => bench::jobs::run(&arguments, printer),
         Command::BenchTensor(arguments) => bench::tensor::run(&arguments, printer),
     }
 }

@@ -3,9 +3,9 @@
 
 use crate::{
     args::{
-        Arguments, BenchArguments, BenchChainArguments, CommandArguments, GenesisArguments, Grant,
-        KeyArguments, NamedAddress, StakeArguments, UpArguments, ValidatorArguments,
-        VerifyArguments, WalletArguments,
+        Arguments, BenchArguments, BenchChainArguments, BenchJobsArguments, CommandArguments,
+        GenesisArguments, Grant, KeyArguments, NamedAddress, StakeArguments, UpArguments,
+        ValidatorArguments, VerifyArguments, WalletArguments,
         import::ImportJobArguments,
         jobs::{CopyArguments, JobArguments, JobOptions, LogsArguments, RunJobArguments},
         model::{BenchTensorArguments, ModelArguments},
@@ -256,6 +256,7 @@ pub(crate) enum Command {
     Model(ModelArguments),
     BenchChain(BenchSettings),
     BenchTensor(BenchTensorArguments),
+    BenchJobs(BenchJobsArguments),
 }
 
 /// Folders of the user.
@@ -366,6 +367,7 @@ impl Settings {
             CommandArguments::Import(import) => Command::Import(import),
             CommandArguments::Model(model) => Command::Model(model),
             CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),
+            CommandArguments::Bench(BenchArguments::Jobs(jobs)) => Command::BenchJobs(jobs),
             CommandArguments::Bench(BenchArguments::Chain(chain)) => {
                 Command::BenchChain(bench_settings(&chain))
             }

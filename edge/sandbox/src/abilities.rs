@@ -49,13 +49,14 @@ impl Unfit {
 }
 
 fn failure_hint(level: Level, error: &RunError) -> String {
-    let is_user_namespace = matches!(level, Level::Bubblewrap | Level::Namespaces);
     let why = chain(error);
-    let how = if is_user_namespace {
-        "user namespaces may be forbidden: see sysctl user.max_user_namespaces, \
-         kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns"
-    } else {
-        "run the program by hand to see more"
+    let how = match level {
+        Level::Bubblewrap | Level::Namespaces => {
+            "user namespaces may be forbidden: see sysctl user.max_user_namespaces, \
+             kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns"
+        }
+        Level::Runc | Level::Podman => "run the program by hand to see more",
+        Level::Rlimits => "the data folder must be where other users can pass, such as /var/lib",
     };
     format!("{why}; {how}")
 }

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -53,6 +53,26 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _left_to_the_system = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Whether the users that tasks run as can start this program, which some tests do.
+pub(crate) fn others_reach_this_program() -> bool {
+    !is_root() || others_reach(&std::env::current_exe().expect("this program"))
+}
+
+fn others_reach(file: &Path) -> bool {
+    let mode = |path: &Path| fs::metadata(path).map(|data| data.permissions().mode());
+    file.ancestors().all(|path| mode(path).is_ok_and(|mode| mode & 0o001 != 0))
+}
+
+/// Does the same from a copy of this program that everybody reaches.
+pub(crate) fn run_where_others_reach_it(words: &[&str]) -> ExitCode {
+    let folder = Folder::new("program");
+    let copy = folder.path().join("it");
+    fs::copy(std::env::current_exe().expect("this program"), &copy).expect("copies");
+    assert!(others_reach(&copy), "other users must be able to pass to {}", copy.display());
+    let status = Command::new(&copy).args(words).status().expect("starts");
+    if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// A sandbox and where its files are.

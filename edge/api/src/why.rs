@@ -124,3 +124,23 @@ fn change_words(change: &Change) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{RemovedView, WhyView};
+
+    #[test]
+    fn answer_fits_into_one_sentence() {
+        let busy = RemovedView { rule: "busy".into(), nodes: 3, sentence: "3 are busy".into() };
+        let check = |fitting, removed: &[RemovedView], change: Option<&str>, expected: &str| {
+            let change = change.map(str::to_owned);
+            let why = WhyView { fitting, removed: removed.to_vec(), change };
+            assert_eq!(why.sentence(), expected);
+        };
+        check(0, &[], None, "Waits: no node is registered.");
+        check(2, &[busy.clone()], None, "Waits for its turn: 2 nodes could take it.");
+        check(0, &[busy.clone()], None, "Waits: of the nodes 3 are busy.");
+        let expected = "Waits: of the nodes 3 are busy. Cheapest change: pay a run 1 TGRID.";
+        check(0, &[busy], Some("pay a run 1 TGRID"), expected);
+    }
+}

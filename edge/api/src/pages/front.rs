@@ -185,8 +185,10 @@ fn node_row(listed: &ListedNode, status: &StatusAnswer) -> Markup {
             td.number role="cell" data-label="Reputation" { (reputation(&listed.reputation)) }
             td.number role="cell" data-label="Bond" {
                 (amount(listed.stake.active))
-                @if !is_zero(listed.stake.exposed) {
-                    div.quiet { (listed.stake.exposed) " at risk" }
+                // Always two lines, so that the table stays where it is.
+                div.quiet {
+                    @if is_zero(listed.stake.exposed) { "nothing at risk" }
+                    @else { (listed.stake.exposed) " at risk" }
                 }
             }
             td role="cell" data-label="Owner" { (id(&node.owner)) }
@@ -242,7 +244,9 @@ fn job_row(listed: &ListedJob, status: &StatusAnswer) -> Markup {
                 @match job.runs.last() {
                     Some(run) => {
                         (node_link(&run.node))
-                        @if job.runs.len() > 1 { span.quiet { " +" (job.runs.len() - 1) } }
+                        @if job.runs.len() > 1 {
+                            div.quiet { "and " (job.runs.len() - 1) " more" }
+                        }
                     }
                     None => "–",
                 }

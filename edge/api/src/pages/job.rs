@@ -3,7 +3,7 @@
 
 use super::{
     Frame, Watch,
-    parts::{amount, count, id, moment, node_link, sign, state, tier, told},
+    parts::{amount, count, id, moment, node_link, sign, state, tier, told, unnamed},
     time::span,
 };
 use crate::{
@@ -14,6 +14,9 @@ use crate::{
 };
 use maud::{Markup, html};
 
+/// Steps of which a dispute has many.
+const ROUNDS: [&str; 2] = ["Answered", "Doubted"];
+
 /// The page of a job. `host` is where the reader found it, for commands to copy.
 pub(crate) fn job(status: &StatusAnswer, job: &JobAnswer, host: Option<&str>) -> String {
     let full = job.id.to_string();
@@ -22,6 +25,7 @@ pub(crate) fn job(status: &StatusAnswer, job: &JobAnswer, host: Option<&str>) ->
         div.title {
             h1 { "Job " code { (short(&job.id)) } }
             @if let Some(record) = &job.record { (state(&record.job.status)) (tier(&record.tier)) }
+            @if job.receipt.is_some() { a.aside href="#proof" { "Check it yourself" } }
         }
         p.id { code { (full) } }
         p.lead id="reason" {
@@ -42,9 +46,9 @@ pub(crate) fn job(status: &StatusAnswer, job: &JobAnswer, host: Option<&str>) ->
             div.side {
                 (facts(status, job))
                 @if let Some(record) = &job.record { (protection(record)) (price(record)) }
-                (proof(job, host))
             }
         }
+        (proof(job, host))
     };
     let title = format!("Job {}", short(&job.id));
     let twin = format!("/v1/jobs/{full}");
@@ -134,10 +138,37 @@ fn timeline(job: &JobAnswer) -> Markup {
     let Some(start) = job.history.first() else {
         return html! { p.empty { "This node does not keep what happened." } };
     };
+    let is_round = |it: &Happened| ROUNDS.contains(&it.step.as_str());
+    let places: Vec<usize> = (0..job.history.len()).collect();
+    let groups = places.chunk_by(|left, right| {
+        let both = job.history.get(*left).zip(job.history.get(*right));
+        both.is_some_and(|(left, right)| is_round(left) && is_round(right))
+    });
     html! {
         ol.timeline {
-            @for (place, it) in job.history.iter().enumerate() {
-                (entry(it, start, place))
+            @for group in groups {
+                @if let [first, _, ..] = group { (folded(job, start, group, *first)) }
+                @else { @for it in lines(job, group) { (entry(it.1, start, it.0)) } }
+            }
+        }
+    }
+}
+
+/// The lines of some places of the history.
+fn lines<'a>(
+    job: &'a JobAnswer,
+    places: &'a [usize],
+) -> impl Iterator<Item = (usize, &'a Happened)> {
+    places.iter().filter_map(|place| Some((*place, job.history.get(*place)?)))
+}
+
+/// The rounds of a dispute, folded: they are many, and all alike.
+fn folded(job: &JobAnswer, start: &Happened, places: &[usize], first: usize) -> Markup {
+    html! {
+        li.rounds id={ "rounds-" (first) } {
+            details {
+                summary { (places.len()) " moves of the dispute, down to one step" }
+                ol { @for it in lines(job, places) { (entry(it.1, start, it.0)) } }
             }
         }
     }
@@ -155,6 +186,7 @@ fn entry(it: &Happened, start: &Happened, place: usize) -> Markup {
                 div.quiet {
                     (moment(it.tick, Some(start.tick))) " · block " (it.height)
                     @if place > 0 { " · +" (span(after)) }
+                    @if let Some(node) = unnamed(it) { " · node " (node_link(&node)) }
                     @if let Some(tx) = it.tx {
                         " · "
                         a href={ "/v1/receipts/" (tx) } title="Receipt of the transaction" {
@@ -253,7 +285,7 @@ fn proof(job: &JobAnswer, host: Option<&str>) -> Markup {
     let Some(tx) = job.receipt else { return html! {} };
     let file = format!("job-{}.json", short(&job.id));
     html! {
-        section.panel aria-labelledby="proof-title" {
+        section.panel id="proof" aria-labelledby="proof-title" {
             h2 id="proof-title" { "Check it yourself" }
             p {
                 "The last receipt says how far the job came, with its path to a header that the \

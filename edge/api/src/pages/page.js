@@ -64,7 +64,8 @@ async function refresh() {
   isStale = false;
   fetched = Date.now();
   try {
-    const answer = await fetch(location.href, { headers: { accept: 'text/html' }, cache: 'no-store' });
+    const asked = { headers: { accept: 'text/html' }, cache: 'no-store' };
+    const answer = await fetch(location.href, asked);
     if (answer.ok) {
       const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
       const [now, then] = [document, next].map((page) => page.getElementById('content'));

@@ -172,8 +172,13 @@ pub(super) fn told(happened: &Happened) -> Markup {
     };
     match happened.text.split_once(&short(&node)) {
         Some((before, after)) => html! { (before) (node_link(&node)) (after) },
-        None => html! { (happened.text) " (node " (node_link(&node)) ")" },
+        None => html! { (happened.text) },
     }
+}
+
+/// The node of a line that does not name it.
+pub(super) fn unnamed(happened: &Happened) -> Option<Text<NodeId>> {
+    detail(happened, "node").filter(|node| !happened.text.contains(&short(node)))
 }
 
 /// An id among the details of what happened.

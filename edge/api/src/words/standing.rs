@@ -35,7 +35,10 @@ impl Standing {
                 Reason::DisputeOpened,
                 "Somebody computed something else; the ledger judges one step by evidence.",
             ),
-            JobStatus::Settled => Self::new(Reason::JobSettled, accepted(entry)),
+            JobStatus::Settled => {
+                let text = format!("{}{}", accepted(entry), before(entry));
+                Self::new(Reason::JobSettled, text)
+            }
             JobStatus::Failed => Self::new(Reason::JobFailed, failed(entry)),
             JobStatus::Expired => Self::new(Reason::JobExpired, Reason::JobExpired.sentence()),
             JobStatus::Cancelled => {
@@ -102,6 +105,15 @@ fn accepted(entry: &JobEntry) -> String {
     }
 }
 
+/// How many runs came before without an accepted result.
+fn before(entry: &JobEntry) -> String {
+    match entry.runs.as_slice().iter().filter(|run| !run.is_live()).count() {
+        0 => String::new(),
+        1 => " One run before was not accepted.".to_owned(),
+        more => format!(" {more} runs before were not accepted."),
+    }
+}
+
 fn failed(entry: &JobEntry) -> String {
     let why = entry.runs.as_slice().iter().rev().find_map(|run: &Run| match run.state {
         RunState::Ended { why } if why != Reason::JobClosed => Some(why),
@@ -112,4 +124,117 @@ fn failed(entry: &JobEntry) -> String {
     });
     let refunded = Reason::JobFailed.sentence();
     why.map_or(refunded.to_owned(), |why| format!("{refunded} Last run: {}", why.sentence()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Standing;
+    use tg_ledger::{Check, CheckState, Draw, JobEntry, Run, RunState};
+    use tg_types::{
+        AccountId, Amount, DurationMs, Hash32, Height, JobSpec, JobStatus, List, Needs, NodeId,
+        Reason, RunResult, SecretKey, Tick, Tier, Work,
+    };
+
+    const HASH: Hash32 = Hash32::new([2; 32]);
+
+    fn owner() -> AccountId {
+        SecretKey::from_seed([1; 32]).public().into()
+    }
+
+    fn run(node: u8, state: RunState) -> Run {
+        let node = NodeId::new([node; 32]);
+        Run { node, owner: owner(), bond: Amount::ZERO, deadline: Tick::ZERO, state }
+    }
+
+    fn revealed() -> RunState {
+        let result = RunResult { output: HASH, trace: HASH, package: HASH, package_bytes: 1 };
+        RunState::Revealed { result, height: Height::ZERO }
+    }
+
+    fn passed(node: u8) -> Check {
+        Check {
+            node: NodeId::new([node; 32]),
+            owner: owner(),
+            bond: Amount::ZERO,
+            round: 0,
+            deadline: Tick::ZERO,
+            state: CheckState::Passed { work: HASH },
+        }
+    }
+
+    fn entry(tier: Tier, status: JobStatus, runs: Vec<Run>) -> JobEntry {
+        JobEntry {
+            owner: owner(),
+            spec: JobSpec {
+                work: Work::Opaque { task: HASH },
+                package: HASH,
+                package_bytes: 1,
+                needs: Needs::ANY,
+                tier,
+                pay: Amount::ZERO,
+                run_max: DurationMs::SECOND,
+                expires_after: DurationMs::MINUTE,
+            },
+            escrow: Amount::ZERO,
+            submitted: Tick::ZERO,
+            expires: Tick::ZERO,
+            closed: None,
+            status,
+            queue_place: None,
+            wanted: 1,
+            runs: List::new(runs).expect("few"),
+            draw: Draw::Pending,
+            checks: List::default(),
+        }
+    }
+
+    fn check(entry: &JobEntry, code: Reason, sentence: &str) {
+        let found = Standing::of(entry, None);
+        assert_eq!((found.code.0, found.sentence.as_str()), (code, sentence));
+    }
+
+    #[test]
+    fn job_on_its_way_says_what_it_waits_for() {
+        let queued = entry(Tier::Sync, JobStatus::Queued, Vec::new());
+        check(&queued, Reason::JobQueued, "Waits for a node.");
+        let placed = entry(Tier::Sync, JobStatus::Running, vec![run(0xab, RunState::Placed)]);
+        check(&placed, Reason::JobPlaced, "Node abababab runs it.");
+        let ended = RunState::Ended { why: Reason::RunLost };
+        let lost = entry(Tier::Sync, JobStatus::Running, vec![run(3, ended)]);
+        check(&lost, Reason::JobPlaced, "Its run ended; another node is looked for.");
+        let mut drawn = entry(Tier::Sync, JobStatus::Checking, vec![run(3, revealed())]);
+        drawn.draw = Draw::Drawn { needed: 2, round: 0 };
+        drawn.checks = List::new(vec![passed(4)]).expect("one");
+        let sentence = "1 of 2 checkers have computed the same so far.";
+        check(&drawn, Reason::CheckDrawn, sentence);
+    }
+
+    #[test]
+    fn accepted_job_says_on_what_that_rests() {
+        let trusted = entry(Tier::Trusted, JobStatus::Settled, vec![run(3, revealed())]);
+        let sentence = "Paid on the provider's word; nothing was checked.";
+        check(&trusted, Reason::JobSettled, sentence);
+        let ended = RunState::Ended { why: Reason::ResultRefuted };
+        let runs = vec![run(3, ended), run(4, revealed())];
+        let mut sync = entry(Tier::Sync, JobStatus::Settled, runs);
+        sync.checks = List::new(vec![passed(5), passed(6)]).expect("two");
+        let sentence = "Accepted and paid: 2 checkers computed the same, to the bit. One run \
+                        before was not accepted.";
+        check(&sync, Reason::JobSettled, sentence);
+        let tier = Tier::Redundant { replicas: 2 };
+        let runs = vec![run(3, revealed()), run(4, revealed())];
+        let redundant = entry(tier, JobStatus::Settled, runs);
+        let sentence = "Accepted and paid: 2 providers gave the same output.";
+        check(&redundant, Reason::JobSettled, sentence);
+    }
+
+    #[test]
+    fn failed_job_says_why_its_last_run_ended() {
+        let ended = |why| RunState::Ended { why };
+        let runs = vec![run(3, ended(Reason::RunMissed)), run(4, ended(Reason::JobClosed))];
+        let failed = entry(Tier::Sync, JobStatus::Failed, runs);
+        let sentence = "No result was accepted; the escrow was refunded. Last run: A node did not \
+                        answer in time.";
+        check(&failed, Reason::JobFailed, sentence);
+    }
 }

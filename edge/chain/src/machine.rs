@@ -30,6 +30,7 @@ use tg_bft::{
 };
 use tg_ledger::Rules;
 use tg_types::{
+    Event,
     codec::{Decode as _, Encode as _},
     hash::sha256,
     header::Header,
@@ -89,6 +90,10 @@ pub enum Outcome {
     Dropped(Reason),
 }
 
+/// How many blocks after a commitment its draw is known: the beacon is the certificate of the second
+/// one, and the one after carries it.
+const BEACON_HEIGHTS: u64 = 4;
+
 struct Shared {
     pool: Mempool,
     /// Transactions from peers whose signatures wait to be checked.
@@ -101,6 +106,8 @@ struct Shared {
     recent: VecDeque<Arc<FinalReceipts>>,
     tip: Option<(Header, HeaderDigest)>,
     asked_at: Option<Height>,
+    /// The height up to which blocks are awaited, because their beacons draw.
+    awaited: u64,
 }
 
 /// The ledger behind the engine's interface.
@@ -151,6 +158,7 @@ impl LedgerMachine {
                 recent: VecDeque::new(),
                 tip: None,
                 asked_at: None,
+                awaited: 0,
             }),
             book,
             committee,
@@ -423,6 +431,11 @@ impl LedgerMachine {
             shared.recent.pop_front();
         }
         shared.tip = Some((block.header.clone(), block.digest));
+        let receipts = block.record.receipts.iter();
+        let mut events = receipts.flat_map(|receipt| &receipt.events);
+        if events.any(|event| matches!(event, Event::ResultCommitted { .. })) {
+            shared.awaited = height.get().saturating_add(BEACON_HEIGHTS);
+        }
         for (sender, lane, nonce) in places {
             shared.pool.finalised(*sender, *lane, *nonce);
         }
@@ -449,10 +462,13 @@ pub(crate) struct SharedLedger(pub(crate) Arc<LedgerMachine>);
 
 impl Machine for SharedLedger {
     fn work(&self) -> Work {
-        let ready = self.0.shared().pool.ready();
+        let shared = self.0.shared();
+        let height = shared.tip.as_ref().map_or(0, |(header, _)| header.height.get());
+        let (ready, is_awaited) = (shared.pool.ready(), height < shared.awaited);
+        drop(shared);
         let full = usize::try_from(self.0.rules.genesis.params().block_tx_max).unwrap_or(0);
         match ready {
-            0 => Work::None,
+            0 if !is_awaited => Work::None,
             _ if ready >= full => Work::Full,
             _ => Work::Some,
         }

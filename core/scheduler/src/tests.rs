@@ -117,7 +117,8 @@ fn work_is_priced_by_the_tera_and_time_by_the_hour_rounded_up() {
     let id = Hash32::new([0; 32]);
     let facts =
         |multiply_adds, elements| ProgramFacts { id, multiply_adds, operations: 1, elements };
-    let tensor = JobSpec { work: Work::Tensor { program: id, weights: id, inputs: id }, ..spec() };
+    let tensor =
+        JobSpec { work: Work::Tensor { program: id, weights: id, inputs: id, salt: id }, ..spec() };
     let cost = |facts: &ProgramFacts| price(&tensor, Some(facts), &offer).map(Amount::units);
     assert_eq!(cost(&facts(1_000_000_000_000, 0)), Some(1_000_000));
     assert_eq!(cost(&facts(1, 0)), Some(1));

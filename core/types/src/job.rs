@@ -29,6 +29,9 @@ wire! {
             weights: Hash32,
             /// The root over its inputs, salted by their owner.
             inputs: Hash32,
+            /// The mark of the salt of its trace. The client chooses it, so that a right run has
+            /// one trace only, and whoever finds another has found a lie.
+            salt: Hash32,
         } = 1,
         /// Anything else: a description of what to run, by content.
         Opaque {
@@ -145,6 +148,45 @@ impl RunResult {
     }
 }
 
+/// Rounds of checkers that a trace has keys for.
+pub const CHECK_ROUNDS_MAX: u8 = 4;
+
+/// What a trace comes down to before it is published. Only who has computed the run knows it, and
+/// the published root is the end of a chain of hashes over it: its links are the keys by which
+/// checkers show that they have done the work. Each round of checkers shows a link nearer to the
+/// beginning, so what one round has shown helps nobody in the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceSecret(Hash32);
+
+impl TraceSecret {
+    const LINK: Tag = Tag::new("tensorgrid/trace key");
+
+    /// The secret with this digest.
+    pub const fn new(digest: Hash32) -> Self {
+        Self(digest)
+    }
+
+    /// The root that is published.
+    pub fn root(&self) -> Hash32 {
+        Self::follow(self.0, CHECK_ROUNDS_MAX)
+    }
+
+    /// The key for a round, counted from 0; `None` if there are no such many rounds.
+    pub fn key(&self, round: u8) -> Option<Hash32> {
+        let links = CHECK_ROUNDS_MAX.checked_sub(round)?.checked_sub(1)?;
+        Some(Self::follow(self.0, links))
+    }
+
+    /// Whether a key of a round is that of the trace with this root.
+    pub fn is_key(root: &Hash32, round: u8, key: &Hash32) -> bool {
+        round < CHECK_ROUNDS_MAX && Self::follow(*key, round + 1) == *root
+    }
+
+    fn follow(from: Hash32, links: u8) -> Hash32 {
+        (0..links).fold(from, |link, _| tagged(Self::LINK, &[link.as_bytes()]))
+    }
+}
+
 wire! {
     /// What a checker says of a result it found right. There is no answer for a wrong one: whoever
     /// objects opens a dispute.
@@ -152,9 +194,9 @@ wire! {
     pub struct CheckAnswer {
         /// The result that was checked.
         pub trace: Hash32,
-        /// The digest of what checking computes: recomputed tiles, or products with the checker's
-        /// own random vector.
-        pub work: Hash32,
+        /// The trace's key for the checker's round, which only those know who have computed the
+        /// run: see [`TraceSecret`].
+        pub key: Hash32,
     }
 }
 
@@ -219,7 +261,7 @@ impl JobStatus {
 
 #[cfg(test)]
 mod tests {
-    use super::{CheckAnswer, RunResult, Tier};
+    use super::{CHECK_ROUNDS_MAX, CheckAnswer, RunResult, Tier, TraceSecret};
     use crate::ids::{Hash32, NodeId};
 
     #[test]
@@ -236,12 +278,31 @@ mod tests {
             RunResult { package_bytes: 9, ..result }.seal(&node, &salt),
             result.seal(&NodeId::new([9; 32]), &salt),
             result.seal(&node, &[9; 32]),
-            CheckAnswer { trace: hash(1), work: hash(2) }.seal(&node, &salt),
+            CheckAnswer { trace: hash(1), key: hash(2) }.seal(&node, &salt),
         ];
         let count = seals.len();
         seals.sort_unstable();
         seals.dedup();
         assert_eq!(seals.len(), count);
+    }
+
+    #[test]
+    fn key_of_a_round_opens_that_round_of_that_trace_only() {
+        let secret = TraceSecret::new(Hash32::new([7; 32]));
+        let other = TraceSecret::new(Hash32::new([8; 32]));
+        let keys: Vec<Hash32> =
+            (0..CHECK_ROUNDS_MAX).map(|round| secret.key(round).expect("a key")).collect();
+        assert_eq!(secret.key(CHECK_ROUNDS_MAX), None);
+        assert_ne!(secret.root(), other.root());
+        for (round, key) in (0..).zip(&keys) {
+            for asked in 0..=CHECK_ROUNDS_MAX {
+                assert_eq!(TraceSecret::is_key(&secret.root(), asked, key), asked == round);
+                assert!(!TraceSecret::is_key(&other.root(), asked, key));
+            }
+            // What a round shows is not what a later one asks for, nor does it lead there.
+            assert!(!keys.iter().skip(usize::from(round) + 1).any(|later| later == key));
+        }
+        assert!(!TraceSecret::is_key(&secret.root(), u8::MAX, &secret.root()));
     }
 
     #[test]

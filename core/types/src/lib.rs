@@ -34,7 +34,9 @@ pub use ids::{
     AccountId, ChainId, GenesisHash, Hash32, HeaderDigest, IdError, IdempotencyId, JobId, NodeId,
     Noun, StateKey, TxId,
 };
-pub use job::{CheckAnswer, JobSpec, JobStatus, Needs, RunFailure, RunResult, Tier, Work};
+pub use job::{
+    CheckAnswer, JobSpec, JobStatus, Needs, RunFailure, RunResult, Tier, TraceSecret, Work,
+};
 pub use key::{Domain, KeyError, Kind, PublicKey, SecretKey, Signature};
 pub use node::{Device, DeviceKind, Features, NodeDescriptor};
 pub use params::{JobParams, Params, ParamsError};

@@ -109,7 +109,7 @@ wire! {
 pub const DEVICES_MAX: usize = 16;
 
 /// The most runs a node can be given at once: its record lists them.
-pub const SLOTS_MAX: u16 = 64;
+pub const SLOTS_MAX: u16 = 256;
 
 wire! {
     /// What a node offers.

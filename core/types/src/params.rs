@@ -5,6 +5,7 @@
 //! things out and is quick and cheap.
 
 use crate::amount::{Amount, Bps};
+use crate::job::CHECK_ROUNDS_MAX;
 use crate::tick::DurationMs;
 use crate::tx::TX_BYTES_MAX;
 use crate::wire;
@@ -119,8 +120,8 @@ impl JobParams {
             audit_checkers: 2,
             sync_checkers: 7,
             rounds_max: 3,
-            audit_pay: Bps::constant(1_000),
-            sync_pay: Bps::constant(5_000),
+            audit_pay: Bps::constant(7_000),
+            sync_pay: Bps::constant(7_000),
             step_fee: Amount::constant(5_000),
             run_bond: 20,
             check_bond: 20,
@@ -208,8 +209,8 @@ const TX_COUNT_MAX: u64 = 1_000_000;
 const RUNS_FAILED_MAX: u64 = 8;
 /// Checkers of a round; with the rounds they stay in a job's record.
 const CHECKERS_MAX: u64 = 16;
-/// Rounds of checkers.
-const ROUNDS_MAX: u64 = 4;
+/// Rounds of checkers: a trace has so many keys.
+const ROUNDS_MAX: u64 = CHECK_ROUNDS_MAX as u64;
 /// Bonds of more than a thousand times the pay lock providers out.
 const BOND_MAX: u64 = 1_000;
 /// Nodes that a placement can look at within a block's time.

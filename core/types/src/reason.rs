@@ -107,7 +107,7 @@ reasons! {
         "This tier needs a tensor program; other work can be run redundantly.";
     EscrowTooLow = 233, "escrow_too_low", "The job costs more than may be locked for it.";
     ConsentWrong = 234, "consent_wrong", "The node has not signed that it wants this owner.";
-    SlotsWrong = 235, "slots_wrong", "A node takes 1 to 64 runs at once.";
+    SlotsWrong = 235, "slots_wrong", "A node takes 1 to 256 runs at once.";
     NodesFull = 236, "nodes_full", "The network has as many nodes as it can have.";
     NodeBusy = 237, "node_busy", "The node still has runs or checks to finish.";
     StakeExposed = 238, "stake_exposed", "This stake stands for work that is not settled yet.";
@@ -123,6 +123,8 @@ reasons! {
     EvidenceVoid = 248, "evidence_void", "The evidence decides nothing.";
     PayTooLow = 249, "pay_too_low", "The pay of a run is below the least that is allowed.";
     RunTooLong = 250, "run_too_long", "A run may not take that long.";
+    CheckKeyWrong = 251, "check_key_wrong",
+        "The answer does not contain the key of the trace, so the check was not done.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";

@@ -30,6 +30,8 @@ pub struct RunClaim {
     pub weights: Hash32,
     /// The root over its inputs.
     pub inputs: Hash32,
+    /// The mark of the salt that its trace must have.
+    pub salt: Hash32,
     /// The root of the trace.
     pub trace: Hash32,
     /// The output.
@@ -67,8 +69,8 @@ pub trait StepJudge: Send + Sync {
     /// The claim a dispute begins with.
     fn first_claim(&self, run: &RunClaim) -> Vec<u8>;
 
-    /// Whether an answer fits the claim it is for.
-    fn is_consistent(&self, program: &[u8], claim: &[u8], answer: &[u8]) -> bool;
+    /// Whether an answer about a run fits the claim it is for.
+    fn is_consistent(&self, program: &[u8], run: &RunClaim, claim: &[u8], answer: &[u8]) -> bool;
 
     /// The claim of one child in an answer; `None` if there is no such child.
     fn child(&self, answer: &[u8], child: u8) -> Option<Vec<u8>>;
@@ -102,7 +104,7 @@ impl StepJudge for NoPrograms {
         Vec::new()
     }
 
-    fn is_consistent(&self, _program: &[u8], _claim: &[u8], _answer: &[u8]) -> bool {
+    fn is_consistent(&self, _: &[u8], _: &RunClaim, _: &[u8], _: &[u8]) -> bool {
         false
     }
 

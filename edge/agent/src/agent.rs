@@ -294,9 +294,6 @@ impl State {
         match report {
             Report::Ran(job, ran) => {
                 let seal = ran.result.seal(&self.node, &ran.salt);
-                if let Some(run) = &ran.run {
-                    self.tools.desk.put(job, Arc::clone(run));
-                }
                 self.books.runs.insert(job, *ran);
                 self.outbox.commit(job, seal).await;
             }

@@ -8,7 +8,7 @@ use tg_tensor::commit::Salt;
 use tg_tensor::trace::{Run, Subject, Trace, TraceError, Witness, WitnessError, inputs_root};
 use tg_tensor::{Model, ModelError, Options, RunError, Runner, Tensor, TensorError};
 use tg_types::hash::{Tag, tagged};
-use tg_types::{Bytes, Hash32, JobId, NodeId, Work};
+use tg_types::{Bytes, Work};
 
 const TRACE_SALT: Tag = Tag::new("tensorgrid/trace salt");
 
@@ -54,22 +54,21 @@ pub struct TensorRun {
 }
 
 impl TensorRun {
-    /// Runs what a package asks for, after checking that it is what the job names. The trace is
-    /// salted with `salt`: a provider's own, or the one a checker was handed.
+    /// Runs what a package asks for, after checking that it is what the job names.
     ///
     /// # Errors
     /// If the package is not what the job says, or does not run.
-    pub fn new(package: &TensorInputs, work: &Work, salt: Salt) -> Result<Self, TensorRunError> {
-        let Work::Tensor { program, weights, inputs: root } = work else {
+    pub fn new(package: &TensorInputs, work: &Work) -> Result<Self, TensorRunError> {
+        let Work::Tensor { program, weights, inputs: root, salt: mark } = work else {
             return Err(TensorRunError::OtherWork);
         };
         let model = Model::from_bytes(package.model.as_slice())?;
         if model.id() != *program || model.weights_root() != *weights {
             return Err(TensorRunError::OtherWork);
         }
-        let inputs_salt = Salt::new(package.salt);
+        let (inputs_salt, salt) = (Salt::new(package.salt), trace_salt(&package.salt));
         let inputs = read_inputs(&model, package)?;
-        if inputs_root(&inputs, &inputs_salt) != *root {
+        if inputs_root(&inputs, &inputs_salt) != *root || salt.mark() != *mark {
             return Err(TensorRunError::OtherWork);
         }
         let model = Arc::new(model);
@@ -77,21 +76,6 @@ impl TensorRun {
         let operations = runner.run_keeping(&inputs)?;
         let trace = Trace::of(model.program(), salt, &operations)?;
         Ok(Self { model, inputs, inputs_salt, operations, trace })
-    }
-
-    /// The same run with its trace salted otherwise: by the secret that a provider told.
-    ///
-    /// # Errors
-    /// Never, for a run of this program.
-    pub fn salted(&self, salt: Salt) -> Result<Self, TensorRunError> {
-        let trace = Trace::of(self.model.program(), salt, &self.operations)?;
-        Ok(Self {
-            model: Arc::clone(&self.model),
-            inputs: self.inputs.clone(),
-            inputs_salt: self.inputs_salt,
-            operations: self.operations.clone(),
-            trace,
-        })
     }
 
     /// All that is known of the run.
@@ -166,22 +150,12 @@ fn read_inputs(model: &Model, package: &TensorInputs) -> Result<Vec<Tensor>, Ten
     read.collect()
 }
 
-/// The salt with which an honest provider's trace is made. Whoever may open the package can compute
-/// it, so a result can be checked when its provider is gone; nobody else can, so that the trace
-/// tells strangers nothing.
+/// The salt with which traces of a job are made, from the secret in its package. Whoever may open the
+/// package can compute it, so a result can be checked when its provider is gone; nobody else can, so
+/// that the trace tells strangers nothing. The job states its mark.
 #[must_use]
-pub fn trace_salt(package: &TensorInputs, job: &JobId, node: &NodeId) -> Salt {
-    let parts: [&[u8]; 3] = [&package.salt, job.as_bytes(), node.as_bytes()];
-    Salt::new(*tagged(TRACE_SALT, &parts).as_bytes())
-}
-
-/// The digest by which a checker shows that it did the work: of the outputs of all operations,
-/// hashed with a seed of its own, so that no two checkers can give the same answer by copying.
-#[must_use]
-pub fn work_digest(run: &TensorRun, seed: &Hash32) -> Hash32 {
-    let salt = Salt::new(*seed.as_bytes());
-    let trace = Trace::of(run.model.program(), salt, &run.operations);
-    trace.map_or(Hash32::new([0; 32]), |trace| trace.root())
+pub fn trace_salt(secret: &[u8; 32]) -> Salt {
+    Salt::new(*tagged(TRACE_SALT, &[secret]).as_bytes())
 }
 
 /// The bytes of a tensor as a package carries them.

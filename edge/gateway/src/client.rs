@@ -411,7 +411,6 @@ const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
         | Reply::Block { .. }
         | Reply::WrapKey { .. }
         | Reply::Share { .. }
-        | Reply::Handover { .. }
         | Reply::Whereabouts { .. }
         | Reply::Genesis { .. }
         | Reply::Log { .. }

@@ -168,9 +168,7 @@ impl Shared {
                 let genesis = Bytes::new(self.config.chain.genesis().to_bytes());
                 Ok(Reply::Genesis { genesis: genesis.map_err(|_| Failure::Unavailable)? })
             }
-            Request::Handover { .. } | Request::Log { .. } | Request::Follow => {
-                Err(Failure::Malformed)
-            }
+            Request::Log { .. } | Request::Follow => Err(Failure::Malformed),
         }
     }
 

@@ -69,11 +69,6 @@ wire! {
             /// The key to which the share is wrapped.
             to: WrapPublic,
         } = 10,
-        /// As a checker of your result: what do I need to recompute its trace?
-        Handover {
-            /// The job.
-            job: JobId,
-        } = 11,
         /// Trial money, on local networks.
         Faucet {
             /// For whom.
@@ -161,11 +156,6 @@ wire! {
             /// Wrapped to whoever asked.
             share: Wrapped,
         } = 10,
-        /// What a checker needs.
-        Handover {
-            /// The handover of the tensor engine.
-            handover: Bytes<256>,
-        } = 11,
         /// Where a peer is.
         Whereabouts {
             /// Behind this relay.
@@ -263,7 +253,7 @@ mod tests {
     #[test]
     fn messages_are_read_back_and_nothing_else_is() {
         let job = JobId::new([3; 32]);
-        for request in [Request::Status, Request::Follow, Request::Handover { job }] {
+        for request in [Request::Status, Request::Follow, Request::Log { job, from: 7 }] {
             let bytes = request.to_bytes();
             assert_eq!(Request::from_bytes(&bytes), Ok(request));
             assert!(Request::from_bytes(&[&bytes[..], &[0]].concat()).is_err());

@@ -7,7 +7,7 @@
 //! - node  = H(0x01 ‖ 1 to 16 children)
 //! - value = H(0x02 ‖ number of elements ‖ bytes per element ‖ top)
 //! - book  = H(0x03 ‖ which book ‖ number of values ‖ top over the values)
-//! - trace = H(0x04 ‖ mark of the salt ‖ book of the operations)
+//! - trace = the end of the chain of keys over H(0x04 ‖ mark of the salt ‖ book of the operations)
 //!
 //! Elements and numbers are big-endian. The top over one leaf is that leaf; over more it is the
 //! node that is left when nodes are put over nodes. A tree has no more freedom than its number of
@@ -19,8 +19,8 @@ use crate::tensor::Tensor;
 use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 use std::ops::Range;
-use tg_types::Hash32;
 use tg_types::hash::{Tag, sha256, tagged};
+use tg_types::{Hash32, TraceSecret};
 
 /// Elements of a tile: small enough to open on chain, large enough that hashing is cheap.
 pub const TILE: usize = 1_024;
@@ -262,10 +262,17 @@ pub fn book_root(book: Book, values: u32, top: &Hash32) -> Hash32 {
     Hash32::new(sha256(&[&[BOOK, book.tag()], &values.to_be_bytes(), top.as_bytes()]))
 }
 
+/// What a trace comes down to, from the mark of its salt and the book of its operations.
+#[must_use]
+pub fn trace_secret(mark: &Hash32, operations: &Hash32) -> TraceSecret {
+    let pieces: [&[u8]; 3] = [&[TRACE], mark.as_bytes(), operations.as_bytes()];
+    TraceSecret::new(Hash32::new(sha256(&pieces)))
+}
+
 /// The root of a trace, from the mark of its salt and the book of its operations.
 #[must_use]
 pub fn trace_root(mark: &Hash32, operations: &Hash32) -> Hash32 {
-    Hash32::new(sha256(&[&[TRACE], mark.as_bytes(), operations.as_bytes()]))
+    trace_secret(mark, operations).root()
 }
 
 /// Writes the bytes of a tile to `buffer`; returns the part written. The copy takes a few percent

@@ -4,7 +4,8 @@
 
 use crate::commit::TILE;
 use crate::dispute::{
-    Answer, Child, Node, Reveal, Step, TileSalt, Verdict, check_step, consistent, judge_salt,
+    Answer, Child, Node, Reveal, Step, TileSalt, Verdict, check_step, consistent, handover_of,
+    judge_salt,
 };
 use crate::program::Program;
 use crate::tensor::Tensor;
@@ -119,14 +120,17 @@ impl StepJudge for TensorJudge {
         Child::root(&subject_of(run)).to_bytes()
     }
 
-    fn is_consistent(&self, program: &[u8], claim: &[u8], answer: &[u8]) -> bool {
+    fn is_consistent(&self, program: &[u8], run: &RunClaim, claim: &[u8], answer: &[u8]) -> bool {
         let judged = || {
             let program = Program::from_bytes(program).ok()?;
             let claim = Child::from_bytes(claim).ok()?;
             let answer = Answer::from_bytes(answer).ok()?;
-            consistent(&program, &claim, &answer).ok()
+            consistent(&program, &claim, &answer).ok()?;
+            // A trace with another salt than the job's is nobody's to check, so it does not stand.
+            let told = handover_of(&program, &answer);
+            Some(told.is_none_or(|handover| handover.salt().mark() == run.salt))
         };
-        judged().is_some()
+        judged() == Some(true)
     }
 
     fn child(&self, answer: &[u8], child: u8) -> Option<Vec<u8>> {
@@ -138,10 +142,10 @@ impl StepJudge for TensorJudge {
         let program = Program::from_bytes(program).ok()?;
         let subject = subject_of(run);
         let claim = Child::from_bytes(at.claim).ok()?;
-        let verdict = match Evidence::from_bytes(at.evidence).ok()? {
+        let (verdict, is_the_claim) = match Evidence::from_bytes(at.evidence).ok()? {
             Evidence::Step(step) => {
                 let is_about_it = step.claim() == claim;
-                is_about_it.then(|| check_step(&program, &subject, &step).ok())??
+                (is_about_it.then(|| check_step(&program, &subject, &step).ok())??, true)
             }
             Evidence::Salt(handover) => {
                 let Node::Tile { operation, tile } = claim.node else { return None };
@@ -149,32 +153,40 @@ impl StepJudge for TensorJudge {
                     return None;
                 };
                 let revealed = TileSalt { operation, tile, salt };
-                judge_salt(&program, &subject, &revealed, &handover).ok()?
+                (judge_salt(&program, &subject, &revealed, &handover).ok()?, false)
             }
-            Evidence::Output(tiles) => judge_output(&program, &subject, &tiles.0, &tiles.1).ok()?,
-            Evidence::Traced(tiles) => judge_traced(&program, &subject, &tiles)?,
+            Evidence::Output(tiles) => {
+                (judge_output(&program, &subject, &tiles.0, &tiles.1).ok()?, false)
+            }
+            Evidence::Traced(tiles) => (judge_traced(&program, &subject, &tiles)?, false),
         };
-        Some(match verdict {
-            Verdict::Upheld => StepVerdict::Upheld,
-            Verdict::Refuted => StepVerdict::Refuted,
-        })
+        // A fault beside the claim in dispute ends it; that something beside it is right says
+        // nothing about the claim, or every liar could point to what it did not lie about.
+        match verdict {
+            Verdict::Upheld => is_the_claim.then_some(StepVerdict::Upheld),
+            Verdict::Refuted => Some(StepVerdict::Refuted),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Evidence, TensorJudge, subject_of};
+    use crate::commit::Salt;
     use crate::dispute::{descend, make_step};
     use crate::trace::testing::{Ran, Random, inputs, perceptron};
     use crate::trace::{Handover, Subject};
     use tg_types::codec::{Decode, Encode};
     use tg_types::{DisputePoint, Hash32, RunClaim, StepJudge, StepVerdict};
 
+    const SALT: Salt = Salt::new([1; 32]);
+
     fn claim_of(subject: &Subject) -> RunClaim {
         RunClaim {
             program: subject.program,
             weights: subject.weights_root,
             inputs: subject.inputs_root,
+            salt: SALT.mark(),
             trace: subject.trace_root,
             output: subject.outputs_root,
         }
@@ -222,8 +234,12 @@ mod tests {
                 }
                 let answer = descend(&witness, &child.node).expect("a node");
                 let bytes = answer.to_bytes();
-                assert!(TensorJudge.is_consistent(&program, &claim, &bytes));
-                assert!(!TensorJudge.is_consistent(&program, &claim, &bytes[1..]));
+                assert!(TensorJudge.is_consistent(&program, &run, &claim, &bytes));
+                assert!(!TensorJudge.is_consistent(&program, &run, &claim, &bytes[1..]));
+                let is_trace = child.node == crate::dispute::Node::Trace;
+                let salted = RunClaim { salt: Salt::new([2; 32]).mark(), ..run };
+                let is_consistent = TensorJudge.is_consistent(&program, &salted, &claim, &bytes);
+                assert_eq!(is_consistent, !is_trace, "the trace has the job's salt");
                 let last = u8::try_from(answer.children.len() - 1).expect("at most 16");
                 assert_eq!(TensorJudge.child(&bytes, last + 1), None);
                 claim = TensorJudge.child(&bytes, if is_left { 0 } else { last }).expect("there");
@@ -259,7 +275,7 @@ mod tests {
         let traced = witness.open(output, 0).expect("a tile");
         let evidence = Evidence::Output(Box::new((claimed, traced))).to_bytes();
         let at = DisputePoint { claim: &claim, answer: None, evidence: &evidence };
-        assert_eq!(TensorJudge.judge(&program, &run, &at), Some(StepVerdict::Upheld));
+        assert_eq!(TensorJudge.judge(&program, &run, &at), None, "a liar could show it too");
         let other = RunClaim { output: Hash32::new([7; 32]), ..run };
         assert_eq!(TensorJudge.judge(&program, &other, &at), None);
         // Whoever does not know the false output shows what the trace says instead.
@@ -269,7 +285,7 @@ mod tests {
             let at = DisputePoint { claim: &claim, answer: None, evidence: &evidence };
             TensorJudge.judge(&program, run, &at)
         };
-        assert_eq!(judged(vec![traced.clone()], &run), Some(StepVerdict::Upheld));
+        assert_eq!(judged(vec![traced.clone()], &run), None);
         assert_eq!(judged(vec![traced.clone()], &other), Some(StepVerdict::Refuted));
         assert_eq!(judged(vec![], &other), None);
         assert_eq!(judged(vec![traced.clone(), traced], &other), None);

@@ -5,9 +5,10 @@
 //! the inputs, when somebody asks for it ([`crate::dispute`]). A tile of the trace can be opened
 //! ([`Opening`]) and recomputed from the opened tiles that it reads ([`recompute_tile`]).
 //!
-//! A trace is salted, and its root holds the mark of the salt. So whoever is handed the salt
-//! ([`Handover`]) can recompute every digest, and a tile hashed with another salt than its own is a
-//! provable lie instead of a trap for challengers.
+//! A trace is salted, and its root holds the mark of the salt, which the job states. So a right run
+//! has one trace only; whoever has the salt can recompute every digest, and a tile hashed with
+//! another salt than its own is a provable lie instead of a trap for challengers ([`Handover`]).
+//! The root is the end of a chain of keys that show who has computed it all ([`TraceSecret`]).
 
 mod audit;
 mod opening;
@@ -27,12 +28,12 @@ pub use opening::{
 pub use witness::{Run, Witness, WitnessError};
 
 use crate::commit::{
-    Book, Salt, TILE, book_root, commit, digest_tiles, top, trace_root, value_root,
+    Book, Salt, TILE, book_root, commit, digest_tiles, top, trace_root, trace_secret, value_root,
 };
 use crate::program::{Program, ProgramId};
 use crate::run::Elements;
 use crate::tensor::Tensor;
-use tg_types::{Hash32, wire};
+use tg_types::{Hash32, TraceSecret, wire};
 
 wire! {
     /// What is audited or disputed: a claim that this program with these weights and inputs left
@@ -71,7 +72,8 @@ fn book<'a>(book: Book, values: impl Iterator<Item = &'a Tensor>, salt: &Salt) -
 }
 
 wire! {
-    /// What a checker is given, besides the inputs, in order to recompute every digest of a trace.
+    /// What the first answer of a dispute tells: with it and the inputs every digest of a trace can
+    /// be recomputed.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub struct Handover {
         /// The secret of the trace's salt; absent if it has none.
@@ -95,8 +97,7 @@ impl Handover {
         self.secret.map_or(Salt::NONE, Salt::new)
     }
 
-    /// Whether this belongs to a trace. Who has it can prove every lie in the trace; a checker that
-    /// was handed something else objects, and learns it from the first answer.
+    /// Whether this belongs to a trace. Who has it can prove every lie in the trace.
     #[must_use]
     pub fn explains(&self, root: &Hash32) -> bool {
         trace_root(&self.salt().mark(), &self.operations_root) == *root
@@ -162,7 +163,13 @@ impl Trace {
     /// The root: what is published.
     #[must_use]
     pub fn root(&self) -> Hash32 {
-        trace_root(&self.salt.mark(), &self.operations_root())
+        self.secret().root()
+    }
+
+    /// What only those know who have computed the run.
+    #[must_use]
+    pub fn secret(&self) -> TraceSecret {
+        trace_secret(&self.salt.mark(), &self.operations_root())
     }
 
     /// The book of the operations.
@@ -171,7 +178,7 @@ impl Trace {
         book_root(Book::Operations, self.roots.len() as u32, &top(&self.roots))
     }
 
-    /// What checkers are given.
+    /// What explains the trace to whoever disputes it.
     #[must_use]
     pub fn handover(&self) -> Handover {
         let secret = self.salt.secret().copied();

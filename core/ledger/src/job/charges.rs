@@ -79,8 +79,8 @@ mod tests {
             assert_eq!(charges.of(runs, checks).map(Amount::units), Some(total));
         };
         check(Tier::Trusted, 1, 0, [1, 0], 110_000);
-        check(Tier::Audit, 1, 2, [1, 2], 150_000);
-        check(Tier::Sync, 1, 7, [1, 7], 530_000);
+        check(Tier::Audit, 1, 2, [1, 2], 270_000);
+        check(Tier::Sync, 1, 7, [1, 7], 670_000);
         check(Tier::Redundant { replicas: 2 }, 2, 0, [3, 0], 220_000);
     }
 }

@@ -1,9 +1,11 @@
 //! Checks: drawn nodes commit to an answer before any of them shows its own, so that nobody can
 //! copy. An answer only accepts; whoever finds a result wrong objects instead ([`super::dispute`]).
+//! It must contain a key of the trace, which nobody knows who has not computed the run
+//! ([`TraceSecret`]): accepting without looking earns a fine.
 
 use tg_types::ids::{Hash32, JobId, NodeId};
 use tg_types::tx::{OpenedCheck, Sealed};
-use tg_types::{Event, JobStatus, Reason, Tick};
+use tg_types::{Event, JobStatus, Reason, Tick, TraceSecret};
 
 use super::record::{Check, CheckState, Draw, JobEntry};
 use super::{draw, run, settle};
@@ -117,8 +119,11 @@ fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> R
     if !is_sealed || Some(answer.trace) != trace {
         return Err(Reason::SealWrong.into());
     }
+    if !TraceSecret::is_key(&answer.trace, round, &answer.key) {
+        return Err(Reason::CheckKeyWrong.into());
+    }
 
-    check.state = CheckState::Passed { work: answer.work };
+    check.state = CheckState::Passed;
     check.deadline = Tick::MAX;
     session.emit(Event::CheckPassed { job: *job, node: *node });
     let Draw::Drawn { needed, .. } = entry.draw else {

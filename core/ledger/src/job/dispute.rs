@@ -133,9 +133,9 @@ pub(crate) fn answer(
     if run::speaker(call) != dispute.node || !is_turn {
         return Err(Reason::DisputeTurn.into());
     }
-    let Disputed { program, .. } = subject(session, job)?;
+    let Disputed { program, claim: run, .. } = subject(session, job)?;
     let claim = dispute.claim.as_slice();
-    if !session.rules.judge.is_consistent(&program, claim, answer.as_slice()) {
+    if !session.rules.judge.is_consistent(&program, &run, claim, answer.as_slice()) {
         return Err(Reason::AnswerWrong.into());
     }
 
@@ -217,7 +217,8 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
 }
 
 /// The result does not stand: the provider loses its bond, or half of it for silence; checkers that
-/// vouched for what was shown to be wrong lose theirs; the job goes to another node.
+/// vouched for what was shown to be wrong, or were about to, lose theirs: a commitment can only
+/// vouch. The job goes to another node.
 fn refute(
     session: &mut Session<'_>,
     job: &JobId,
@@ -241,7 +242,8 @@ fn refute(
     let vouched: Vec<_> = entry.checks.as_slice().to_vec();
     settle::release_checks(session, &mut entry)?;
     for check in vouched {
-        if is_shown && matches!(check.state, CheckState::Passed { .. }) {
+        let has_vouched = matches!(check.state, CheckState::Passed | CheckState::Committed { .. });
+        if is_shown && has_vouched {
             let loss = Loss::whole(&check.node, &check.owner, check.bond);
             settle::slash(session, job, &loss, Some(slot))?;
         }

@@ -151,11 +151,8 @@ wire! {
             /// To this.
             seal: Hash32,
         } = 2,
-        /// It found the result right.
-        Passed {
-            /// The digest of what checking computed.
-            work: Hash32,
-        } = 3,
+        /// It found the result right, and has shown the key of its trace.
+        Passed = 3,
         /// It did not answer.
         Missed = 4,
     }
@@ -246,15 +243,15 @@ impl JobEntry {
     /// How many checkers have found the result right.
     pub fn passed(&self) -> usize {
         let checks = self.checks.as_slice().iter();
-        checks.filter(|check| matches!(check.state, CheckState::Passed { .. })).count()
+        checks.filter(|check| matches!(check.state, CheckState::Passed)).count()
     }
 
     /// What is claimed of the run in dispute, if the work is a tensor program.
     pub fn claim(&self) -> Option<RunClaim> {
         let RunResult { output, trace, .. } = self.result()?;
         match self.spec.work {
-            Work::Tensor { program, weights, inputs } => {
-                Some(RunClaim { program, weights, inputs, trace, output })
+            Work::Tensor { program, weights, inputs, salt } => {
+                Some(RunClaim { program, weights, inputs, salt, trace, output })
             }
             Work::Opaque { .. } => None,
         }

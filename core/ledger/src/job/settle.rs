@@ -2,7 +2,7 @@
 //! passes through here, so that the escrow leaves exactly once and no bond stays behind.
 
 use tg_types::ids::{AccountId, JobId, NodeId};
-use tg_types::{Amount, Event, JobStatus, Reason};
+use tg_types::{Amount, Bps, Event, JobStatus, Reason};
 
 use super::charges::{Charges, charges};
 use super::place;
@@ -26,7 +26,7 @@ pub(crate) fn accept(
     let output = entry.result().ok_or_else(unpayable)?.output;
     let runs: Vec<Run> = entry.live().cloned().collect();
     let checks: Vec<Check> = entry.checks.as_slice().to_vec();
-    let passed = |check: &&Check| matches!(check.state, CheckState::Passed { .. });
+    let passed = |check: &&Check| matches!(check.state, CheckState::Passed);
     let count = checks.iter().filter(passed).count();
     let charged = prices.of(runs.len(), count).ok_or_else(unpayable)?;
     let refund = entry.escrow.minus(charged)?;
@@ -170,7 +170,7 @@ pub(crate) fn release_checks(session: &mut Session<'_>, entry: &mut JobEntry) ->
             release_check(session, check)?;
         }
         // What was found stays on record; what was never said does not.
-        if matches!(check.state, CheckState::Passed { .. }) {
+        if matches!(check.state, CheckState::Passed) {
             let room = kept.push(check.clone());
             debug_assert!(room.is_ok(), "there are not more than before");
         }
@@ -197,22 +197,28 @@ pub(crate) struct Loss<'a> {
     node: &'a NodeId,
     owner: &'a AccountId,
     amount: Amount,
+    is_shown: bool,
 }
 
 impl<'a> Loss<'a> {
     /// All of a bond: for what was shown to be wrong.
     pub(crate) const fn whole(node: &'a NodeId, owner: &'a AccountId, amount: Amount) -> Self {
-        Self { node, owner, amount }
+        Self { node, owner, amount, is_shown: true }
     }
 
     /// Half of a bond: for what was committed to and not defended.
     pub(crate) fn half(node: &'a NodeId, owner: &'a AccountId, bond: Amount) -> Self {
-        Self { node, owner, amount: bond.share_floor(HALF) }
+        Self { node, owner, amount: bond.share_floor(HALF), is_shown: false }
     }
 }
 
 /// What silence about one's own result costs of the bond.
-const HALF: tg_types::Bps = tg_types::Bps::constant(5_000);
+const HALF: Bps = Bps::constant(5_000);
+
+/// What of that whoever objected gets: as much as a run is paid if the bond is twenty times that.
+/// It covers the work of looking, and is little enough that a liar who is about to be caught gains
+/// nothing by letting a friend object.
+const SILENCE: Bps = Bps::constant(1_000);
 
 /// Takes stake away: a share goes to whoever showed the fault, the rest is burned.
 pub(crate) fn slash(
@@ -224,7 +230,8 @@ pub(crate) fn slash(
     let taken = burn_stake(session, loss.owner, loss.amount)?;
     let bounty = match challenger {
         Some(slot) => {
-            let bounty = taken.share_floor(session.params.jobs.challenge_bounty);
+            let share = if loss.is_shown { session.params.jobs.challenge_bounty } else { SILENCE };
+            let bounty = taken.share_floor(share);
             account::credit(session, slot, bounty)?;
             let (from, to) = (Part::Burned, Part::Balances);
             session.totals.shift(Flow { from, to, amount: bounty })?;

@@ -2,6 +2,7 @@
 
 use crate::world::*;
 use tg_ledger::{ApplyError, MemoryView, UNBONDING_MAX, apply, keys};
+use tg_types::node::SLOTS_MAX;
 use tg_types::tx::NodeSet;
 use tg_types::{
     Action, Amount, Encode, Event, Height, JobId, JobStatus, List, NodeDescriptor, Reason,
@@ -189,7 +190,7 @@ fn node_action_that_fails_changes_nothing() {
     }
     check_failure(&mut world, BOB, change(1), Reason::NodeNotOwned);
     check_failure(&mut world, BOB, leave(1), Reason::NodeNotOwned);
-    for slots in [0, 65, u16::MAX] {
+    for slots in [0, SLOTS_MAX + 1, u16::MAX] {
         let descriptor = NodeDescriptor { slots, ..descriptor(9) };
         let change = Action::ChangeNode { node: node(1), descriptor };
         check_failure(&mut world, ALICE, change, Reason::SlotsWrong);

@@ -9,7 +9,7 @@ use tg_types::{
     Work,
 };
 
-use crate::judge::{program_id, right_result};
+use crate::judge::{program_id, right_result, trace_of};
 use crate::world::*;
 
 /// The program of all jobs here.
@@ -49,6 +49,7 @@ pub(crate) fn spec(tier: Tier) -> JobSpec {
             program: program_id(PROGRAM),
             weights: Hash32::new([7; 32]),
             inputs: Hash32::new([8; 32]),
+            salt: Hash32::new([6; 32]),
         },
         package: Hash32::new([9; 32]),
         package_bytes: 1_000,
@@ -67,7 +68,8 @@ pub(crate) fn right() -> RunResult {
 
 /// A wrong result; every number gives another one.
 pub(crate) fn wrong(number: u8) -> RunResult {
-    RunResult { output: Hash32::new([number; 32]), trace: Hash32::new([number; 32]), ..right() }
+    let output = Hash32::new([number; 32]);
+    RunResult { output, trace: trace_of(&output).root(), ..right() }
 }
 
 /// What a job of this tier costs.
@@ -87,19 +89,31 @@ pub(crate) fn reveal_as(number: u8, job: JobId, result: &RunResult) -> Action {
     Action::RevealResults { results: List::new(vec![opened]).expect("one") }
 }
 
-fn answer_of(number: u8, trace: Hash32) -> CheckAnswer {
-    CheckAnswer { trace, work: Hash32::new([number; 32]) }
+/// What somebody answers in a round who has computed the run.
+pub(crate) fn answer_in(round: u8, result: &RunResult) -> CheckAnswer {
+    let key = trace_of(&result.output).key(round).expect("a round");
+    CheckAnswer { trace: result.trace, key }
 }
 
-/// As a node: commit to an answer.
+/// As a node: commit to an answer in the first round.
 pub(crate) fn vouch_as(number: u8, job: JobId, result: &RunResult) -> Action {
-    let seal = answer_of(number, result.trace).seal(&node(number), &[number; 32]);
+    vouch_in(0, number, job, result)
+}
+
+/// As a node: commit to an answer in a round.
+pub(crate) fn vouch_in(round: u8, number: u8, job: JobId, result: &RunResult) -> Action {
+    let seal = answer_in(round, result).seal(&node(number), &[number; 32]);
     Action::CommitChecks { seals: List::new(vec![Sealed { job, seal }]).expect("one") }
 }
 
-/// As a node: show an answer.
+/// As a node: show an answer of the first round.
 pub(crate) fn open_as(number: u8, job: JobId, result: &RunResult) -> Action {
-    let (answer, salt) = (answer_of(number, result.trace), [number; 32]);
+    open_in(0, number, job, result)
+}
+
+/// As a node: show an answer of a round.
+pub(crate) fn open_in(round: u8, number: u8, job: JobId, result: &RunResult) -> Action {
+    let (answer, salt) = (answer_in(round, result), [number; 32]);
     let opened = OpenedCheck { job, answer, salt };
     Action::RevealChecks { answers: List::new(vec![opened]).expect("one") }
 }
@@ -254,12 +268,22 @@ impl World {
     /// All checkers vouch for a result.
     pub(crate) fn vouch(&mut self, job: JobId, checkers: &[u8], result: &RunResult) -> Vec<Event> {
         for number in checkers {
-            self.act(*number, vouch_as(*number, job, result));
+            let round = self.round_of(job, *number);
+            self.act(*number, vouch_in(round, *number, job, result));
         }
-        checkers
-            .iter()
-            .flat_map(|number| self.act(*number, open_as(*number, job, result)))
-            .collect()
+        let open = |number: &u8| {
+            let round = self.round_of(job, *number);
+            self.act(*number, open_in(round, *number, job, result))
+        };
+        checkers.iter().flat_map(open).collect()
+    }
+
+    /// The round in which a node was drawn last.
+    pub(crate) fn round_of(&self, job: JobId, number: u8) -> u8 {
+        let entry = self.known(job);
+        let checks = entry.checks.as_slice().iter();
+        let mine = checks.filter(|check| check.node == node(number));
+        mine.map(|check| check.round).max().unwrap_or(0)
     }
 
     /// What an owner has, at stake or free.

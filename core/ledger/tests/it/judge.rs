@@ -4,7 +4,8 @@
 
 use tg_types::hash::sha256;
 use tg_types::{
-    DisputePoint, Hash32, JobSpec, ProgramFacts, RunClaim, RunResult, StepJudge, StepVerdict, Work,
+    DisputePoint, Hash32, JobSpec, ProgramFacts, RunClaim, RunResult, StepJudge, StepVerdict,
+    TraceSecret, Work,
 };
 
 /// Evidence that convicts, whatever is true.
@@ -27,17 +28,23 @@ pub(crate) fn answer(depth: u8, children: u8) -> Vec<u8> {
     vec![b'a', depth, children]
 }
 
+/// The trace that a run with this output has here.
+pub(crate) fn trace_of(output: &Hash32) -> TraceSecret {
+    TraceSecret::new(Hash32::new(sha256(&[b"trace", output.as_bytes()])))
+}
+
 /// The result that an honest run gives.
 pub(crate) fn right_result(spec: &JobSpec) -> RunResult {
     let hash = |label: &[u8]| match &spec.work {
-        Work::Tensor { program, weights, inputs } => {
+        Work::Tensor { program, weights, inputs, .. } => {
             Hash32::new(sha256(&[label, program.as_bytes(), weights.as_bytes(), inputs.as_bytes()]))
         }
         Work::Opaque { task } => Hash32::new(sha256(&[label, task.as_bytes()])),
     };
+    let output = hash(b"output");
     RunResult {
-        output: hash(b"output"),
-        trace: hash(b"trace"),
+        output,
+        trace: trace_of(&output).root(),
         package: hash(b"package"),
         package_bytes: 77,
     }
@@ -58,7 +65,7 @@ impl StepJudge for TestJudge {
         vec![b'c', 0]
     }
 
-    fn is_consistent(&self, program: &[u8], claim: &[u8], answer: &[u8]) -> bool {
+    fn is_consistent(&self, program: &[u8], _: &RunClaim, claim: &[u8], answer: &[u8]) -> bool {
         assert!(program.starts_with(b"prog"), "the judge is asked about programs on record only");
         matches!((claim, answer), ([b'c', asked], [b'a', given, _]) if asked == given)
     }
@@ -76,8 +83,8 @@ impl StepJudge for TestJudge {
         let RunClaim { program, weights, inputs, .. } = *run;
         let parts = [program.as_bytes(), weights.as_bytes(), inputs.as_bytes()];
         let hash = |label: &[u8]| sha256(&[label, parts[0], parts[1], parts[2]]);
-        let is_right =
-            *run.output.as_bytes() == hash(b"output") && *run.trace.as_bytes() == hash(b"trace");
+        let is_output_right = *run.output.as_bytes() == hash(b"output");
+        let is_right = is_output_right && run.trace == trace_of(&run.output).root();
         match at.evidence {
             REFUTED => Some(StepVerdict::Refuted),
             UPHELD => Some(StepVerdict::Upheld),

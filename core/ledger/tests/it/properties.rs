@@ -117,7 +117,7 @@ fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
     let hash = Hash32::new([1; 32]);
     let work = match u.int_in_range(0..=9)? {
         0 => Work::Opaque { task: hash },
-        1 => Work::Tensor { program: hash, weights: hash, inputs: hash },
+        1 => Work::Tensor { program: hash, weights: hash, inputs: hash, salt: hash },
         _ => spec(tier).work,
     };
     Ok(JobSpec {

@@ -110,8 +110,8 @@ arb_from! {
         is_open: u.arbitrary()?,
     };
     Work: u => if u.arbitrary()? {
-        let (program, (weights, inputs)) = Arb::arb(u)?;
-        Self::Tensor { program, weights, inputs }
+        let ((program, weights), (inputs, salt)) = Arb::arb(u)?;
+        Self::Tensor { program, weights, inputs, salt }
     } else {
         Self::Opaque { task: Hash32::arb(u)? }
     };
@@ -138,7 +138,7 @@ arb_from! {
         package: Hash32::arb(u)?,
         package_bytes: u.arbitrary()?,
     };
-    CheckAnswer: u => Self { trace: Hash32::arb(u)?, work: Hash32::arb(u)? };
+    CheckAnswer: u => Self { trace: Hash32::arb(u)?, key: Hash32::arb(u)? };
     Sealed: u => Self { job: JobId::arb(u)?, seal: Hash32::arb(u)? };
     OpenedResult: u => Self {
         job: JobId::arb(u)?,

@@ -112,7 +112,7 @@ fn long_name() -> Name {
 fn large_spec() -> JobSpec {
     let hash = Hash32::new([1; 32]);
     JobSpec {
-        work: Work::Tensor { program: hash, weights: hash, inputs: hash },
+        work: Work::Tensor { program: hash, weights: hash, inputs: hash, salt: hash },
         package: hash,
         package_bytes: u64::MAX,
         needs: Needs {
@@ -136,7 +136,7 @@ fn large_actions() -> Vec<Action> {
     let (descriptor, salt) = (large_descriptor(), [4; 32]);
     let nodes: Vec<NodeId> = (0..=255).map(|number| NodeId::new([number; 32])).collect();
     let result = RunResult { output: seal, trace: seal, package: seal, package_bytes: u64::MAX };
-    let answer = CheckAnswer { trace: seal, work: seal };
+    let answer = CheckAnswer { trace: seal, key: seal };
     let seals = || List::new(vec![Sealed { job, seal }; REPORTS_PER_TX_MAX]).expect("64 seals");
     let results = vec![OpenedResult { job, result, salt }; REPORTS_PER_TX_MAX];
     let answers = vec![OpenedCheck { job, answer, salt }; REPORTS_PER_TX_MAX];

@@ -1,34 +1,22 @@
 //! One check: get what the provider got, compute the same, compare.
 //!
-//! Programs have one meaning, so the whole trace must agree to the bit; a root that differs is a
-//! wrong result, whoever computed it. The salt of an honest trace follows from the package, so the
-//! provider is not needed. If the roots differ, it is asked how it salted; if it does not say, only
-//! the output can be compared. A wrong one is objected to, and the provider has to tell its salt on
-//! the chain; for a right one the checker neither vouches, because the trace may be a trap, nor
-//! objects, because it would lose.
+//! Programs have one meaning and the job states the salt of its trace, so the whole trace must agree
+//! to the bit; a root that differs is a wrong result, whoever computed it. The provider is not needed
+//! for that. Who has computed the trace knows its keys, and an answer shows the one of its round.
 
 use super::AgentConfig;
 use super::packages::Packages;
 use super::patience;
 use super::work::{self, WorkError};
-use crate::tensor_run::{TensorRun, trace_salt, work_digest};
+use crate::tensor_run::TensorRun;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::TensorInputs;
-use tg_gateway::message::{Reply, Request};
-use tg_ledger::{Check, CheckState, JobEntry, RunState, keys};
-use tg_net::PeerId;
-use tg_tensor::trace::Handover;
-use tg_types::hash::{Tag, tagged};
-use tg_types::{CheckAnswer, Decode, Hash32, JobId, JobStatus, NodeId, RunResult};
+use tg_ledger::{Check, CheckState, JobEntry, keys};
+use tg_types::{CheckAnswer, Decode, JobId, JobStatus, NodeId, RunResult};
 
 /// How often to look whether something has happened.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// How often the provider is asked before its silence counts: five seconds of it.
-const ASKED_MAX: u32 = 50;
-
-const SEED: Tag = Tag::new("tensorgrid/check seed");
 
 /// An answer that is not shown yet.
 pub(crate) struct Checked {
@@ -51,26 +39,17 @@ pub(crate) async fn check(
     node: &NodeId,
     job: JobId,
 ) -> Result<Verdict, WorkError> {
-    let (entry, provider, result) = shown(config, job).await?;
+    let Shown { entry, result, round } = shown(config, node, job).await?;
     let inputs = TensorInputs::from_bytes(&work::open(config, packages, job, &entry).await?)?;
-    let (work, salt) = (entry.spec.work, trace_salt(&inputs, &job, &provider));
-    let computed = tokio::task::spawn_blocking(move || TensorRun::new(&inputs, &work, salt));
-    let mut run = computed.await.map_err(|_| WorkError::Panicked)??;
+    let work = entry.spec.work;
+    let computed = tokio::task::spawn_blocking(move || TensorRun::new(&inputs, &work));
+    let run = computed.await.map_err(|_| WorkError::Panicked)??;
     if !agrees(&run, &result)? {
-        let is_output_right = run.subject()?.outputs_root == result.output;
-        match ask(config, &provider, job, &result).await {
-            Some(handover) => run = run.salted(handover.salt())?,
-            None if is_output_right => return Err(WorkError::Unseen),
-            None => return Ok(Verdict::Wrong(Arc::new(run))),
-        }
-        if !agrees(&run, &result)? {
-            return Ok(Verdict::Wrong(Arc::new(run)));
-        }
+        return Ok(Verdict::Wrong(Arc::new(run)));
     }
-    let seed = tagged(SEED, &[job.as_bytes(), node.as_bytes(), result.trace.as_bytes()]);
-    let work: Hash32 = work_digest(&run, &seed);
+    let key = run.trace().secret().key(round).ok_or(WorkError::Unknown)?;
     let salt = (config.random)().ok_or(WorkError::Random)?;
-    let answer = CheckAnswer { trace: result.trace, work };
+    let answer = CheckAnswer { trace: result.trace, key };
     Ok(Verdict::Right(Box::new(Checked { answer, salt })))
 }
 
@@ -79,49 +58,33 @@ fn agrees(run: &TensorRun, result: &RunResult) -> Result<bool, WorkError> {
     Ok(subject.trace_root == result.trace && subject.outputs_root == result.output)
 }
 
+/// A result that we are to check.
+struct Shown {
+    entry: JobEntry,
+    result: RunResult,
+    /// The round in which we were drawn.
+    round: u8,
+}
+
 /// Waits until the result of a job is shown.
-async fn shown(
-    config: &AgentConfig,
-    job: JobId,
-) -> Result<(JobEntry, NodeId, RunResult), WorkError> {
+async fn shown(config: &AgentConfig, node: &NodeId, job: JobId) -> Result<Shown, WorkError> {
+    let round_of = |entry: &JobEntry| {
+        let mut checks = entry.checks.as_slice().iter();
+        checks.find(|check| check.node == *node && check.is_open()).map(|check| check.round)
+    };
     loop {
-        let entry = patience::job(config, job, |_| true).await?;
-        if entry.status.is_final() {
+        // A validator that is a block behind does not know of our draw yet.
+        let entry = patience::job(config, job, |entry| round_of(entry).is_some()).await?;
+        let Some(round) = round_of(&entry).filter(|_| !entry.status.is_final()) else {
             return Err(WorkError::Unknown);
-        }
-        let found = entry.live().find_map(|run| match run.state {
-            RunState::Revealed { result, .. } => Some((run.node, result)),
-            RunState::Placed | RunState::Committed { .. } | RunState::Ended { .. } => None,
-        });
-        match found {
-            Some((node, result)) if entry.status == JobStatus::Checking => {
-                return Ok((entry, node, result));
+        };
+        match entry.result() {
+            Some(result) if entry.status == JobStatus::Checking => {
+                return Ok(Shown { entry, result, round });
             }
             Some(_) | None => tokio::time::sleep(LOOK).await,
         }
     }
-}
-
-/// Asks the provider for the salt of its trace; `None` if it does not give the right one.
-async fn ask(
-    config: &AgentConfig,
-    provider: &NodeId,
-    job: JobId,
-    result: &RunResult,
-) -> Option<Handover> {
-    let peer = PeerId::new(*provider.as_bytes()).ok()?;
-    for _ in 0..ASKED_MAX {
-        match config.gateway.ask_peer(peer, &Request::Handover { job }).await {
-            Ok(Reply::Handover { handover }) => {
-                let handover = Handover::from_bytes(handover.as_slice()).ok();
-                return handover.filter(|handover| handover.explains(&result.trace));
-            }
-            Ok(_) => return None,
-            Err(error) => tracing::debug!(%job, %error, "a provider hands nothing over"),
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-    None
 }
 
 /// Waits until everybody of our round has committed or missed; false if that no longer matters.

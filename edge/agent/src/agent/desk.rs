@@ -1,8 +1,6 @@
-//! What an agent answers to others: to checkers how its traces are salted, to owners of jobs what
-//! their programs say.
+//! What an agent answers to others: to owners of jobs what their programs say.
 
 use crate::task_run::Log;
-use crate::tensor_run::TensorRun;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,53 +9,45 @@ use tg_gateway::message::{Failure, Reply, Request};
 use tg_ledger::{JobEntry, keys};
 use tg_net::{CallHandler, PeerId, ReplySender};
 use tg_sandbox::Stop;
-use tg_types::{Bytes, Decode, Encode, JobId, NodeId};
+use tg_types::{Bytes, Decode, Encode, JobId};
 
 /// What is known of the runs of an agent, for those who may ask.
 pub(crate) struct Desk {
     // Shared with the answering side; held briefly.
-    papers: Mutex<Papers>,
+    tasks: Mutex<Tasks>,
     gateway: Arc<Gateway>,
 }
 
-#[derive(Default)]
-struct Papers {
-    runs: BTreeMap<JobId, Arc<TensorRun>>,
-    tasks: BTreeMap<JobId, (Arc<Log>, Stop)>,
-}
+/// Programs that run, with what they say and what ends them.
+type Tasks = BTreeMap<JobId, (Arc<Log>, Stop)>;
 
 impl Desk {
     pub(crate) fn new(gateway: Arc<Gateway>) -> Self {
-        Self { papers: Mutex::default(), gateway }
+        Self { tasks: Mutex::default(), gateway }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Papers> {
-        self.papers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn put(&self, job: JobId, run: Arc<TensorRun>) {
-        self.lock().runs.insert(job, run);
+    fn lock(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A program is about to run: where it says what it says, and what ends it.
     pub(crate) fn begin_task(&self, job: JobId) -> Result<(Arc<Log>, Stop), std::io::Error> {
         let task = (Arc::default(), Stop::new()?);
-        self.lock().tasks.insert(job, task.clone());
+        self.lock().insert(job, task.clone());
         Ok(task)
     }
 
     /// Forgets a job; a program that still runs for it is ended.
     pub(crate) fn remove(&self, job: &JobId) {
-        let mut papers = self.lock();
-        papers.runs.remove(job);
-        if let Some((_, stop)) = papers.tasks.remove(job) {
+        let task = self.lock().remove(job);
+        if let Some((_, stop)) = task {
             stop.stop();
         }
     }
 
     /// Ends all programs.
     pub(crate) fn stop_all(&self) {
-        self.lock().tasks.values().for_each(|(_, stop)| stop.stop());
+        self.lock().values().for_each(|(_, stop)| stop.stop());
     }
 
     async fn entry(&self, job: &JobId) -> Result<JobEntry, Failure> {
@@ -65,22 +55,9 @@ impl Desk {
         entry.map_err(|_| Failure::Busy)?.ok_or(Failure::NotChosen)
     }
 
-    /// Gives a drawn checker what it needs to recompute the trace.
-    async fn handover(&self, from: PeerId, job: &JobId) -> Result<Reply, Failure> {
-        let run = self.lock().runs.get(job).cloned().ok_or(Failure::NoPackage)?;
-        let entry = self.entry(job).await?;
-        let node = NodeId::new(*from.as_bytes());
-        let checks = entry.checks.as_slice();
-        if !checks.iter().any(|check| check.node == node && check.is_open()) {
-            return Err(Failure::NotChosen);
-        }
-        let handover = Bytes::new(run.trace().handover().to_bytes());
-        Ok(Reply::Handover { handover: handover.map_err(|_| Failure::Busy)? })
-    }
-
     /// Tells the owner of a job what its program said.
     async fn log(&self, from: PeerId, job: &JobId, since: u64) -> Result<Reply, Failure> {
-        let log = self.lock().tasks.get(job).map(|(log, _)| Arc::clone(log));
+        let log = self.lock().get(job).map(|(log, _)| Arc::clone(log));
         let log = log.ok_or(Failure::NoPackage)?;
         if self.entry(job).await?.owner.as_bytes() != from.as_bytes() {
             return Err(Failure::NotChosen);
@@ -94,7 +71,6 @@ impl CallHandler for Desk {
     fn call(&self, from: PeerId, request: Vec<u8>, reply: ReplySender) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let answer = match Request::from_bytes(&request) {
-                Ok(Request::Handover { job }) => self.handover(from, &job).await,
                 Ok(Request::Log { job, from: since }) => self.log(from, &job, since).await,
                 Ok(_) | Err(_) => Err(Failure::Malformed),
             };

@@ -79,15 +79,10 @@ struct Known {
 }
 
 impl Known {
-    /// Learns from an answer. The first one tells the salt of the trace, whatever was handed over.
+    /// Learns from an answer.
     fn learn(&mut self, theirs: &Answer) -> Result<(), WorkError> {
-        let handover = handover_of(self.run.witness()?.program(), theirs);
-        if let Some(handover) = handover {
-            if handover.salt() != *self.run.trace().salt() {
-                self.run = Arc::new(self.run.salted(handover.salt())?);
-            }
-            self.handover = Some(handover);
-        }
+        let told = handover_of(self.run.witness()?.program(), theirs);
+        self.handover = told.or(self.handover);
         self.answers.push(theirs.clone());
         Ok(())
     }

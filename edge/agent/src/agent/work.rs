@@ -5,7 +5,7 @@ use super::desk::Desk;
 use super::packages::Packages;
 use super::{AgentConfig, Ran, Tools, patience};
 use crate::task_run::TaskRunError;
-use crate::tensor_run::{TensorRun, TensorRunError, trace_salt};
+use crate::tensor_run::{TensorRun, TensorRunError};
 use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::package::Whose;
@@ -35,8 +35,6 @@ pub(crate) enum WorkError {
     Stop(#[source] std::io::Error),
     #[error("result cannot be sealed")]
     Package(#[from] PackageError),
-    #[error("the provider lets nobody see how it came to its output, which is right")]
-    Unseen,
     #[error("result is not kept by the validators")]
     NotKept,
     #[error("there are no random numbers")]
@@ -50,7 +48,7 @@ impl WorkError {
     pub(crate) const fn failure(&self) -> RunFailure {
         match self {
             Self::Unknown | Self::Gateway(_) | Self::NotKept => RunFailure::PackageMissing,
-            Self::Kind | Self::Unseen => RunFailure::Declined,
+            Self::Kind => RunFailure::Declined,
             Self::Decode(_) | Self::Run(_) | Self::OtherTask => RunFailure::PackageWrong,
             Self::Task(_) | Self::Stop(_) | Self::Package(_) | Self::Random | Self::Panicked => {
                 RunFailure::DeviceFailed
@@ -107,7 +105,7 @@ pub(crate) async fn run(
     let done = match entry.spec.work {
         Work::Tensor { .. } => {
             let inputs = TensorInputs::from_bytes(&plain)?;
-            run_tensor(config, job, &entry.spec.work, inputs).await?
+            run_tensor(config, &entry.spec.work, inputs).await?
         }
         Work::Opaque { task } => {
             let inputs = TaskInputs::from_bytes(&plain)?;
@@ -136,15 +134,12 @@ struct Done {
 
 async fn run_tensor(
     config: &AgentConfig,
-    job: JobId,
     work: &Work,
     inputs: TensorInputs,
 ) -> Result<Done, WorkError> {
-    let node = NodeId::new(*config.key.public().as_bytes());
-    let salt = trace_salt(&inputs, &job, &node);
     let (work, result_to, cheats) = (*work, inputs.result_to.clone(), config.cheats);
     let computed = tokio::task::spawn_blocking(move || {
-        let run = TensorRun::new(&inputs, &work, salt)?;
+        let run = TensorRun::new(&inputs, &work)?;
         if cheats { run.falsified() } else { Ok(run) }
     });
     let run = computed.await.map_err(|_| WorkError::Panicked)??;

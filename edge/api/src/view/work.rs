@@ -164,7 +164,7 @@ impl From<&Check> for CheckView {
         let state = match check.state {
             CheckState::Drawn => "drawn",
             CheckState::Committed { .. } => "committed",
-            CheckState::Passed { .. } => "passed",
+            CheckState::Passed => "passed",
             CheckState::Missed => "missed",
         };
         let (node, owner) = (Text(check.node), Text(check.owner));

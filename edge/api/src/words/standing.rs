@@ -158,7 +158,7 @@ mod tests {
             bond: Amount::ZERO,
             round: 0,
             deadline: Tick::ZERO,
-            state: CheckState::Passed { work: HASH },
+            state: CheckState::Passed,
         }
     }
 

@@ -293,9 +293,11 @@ impl JobBooks {
         let amount = match (ended, book.checks.remove(node), won) {
             (Some(Reason::ResultRefuted), _, Some((_, Reason::ResultRefuted))) => run,
             (Some(Reason::ResultUndefended), ..) => run / 2,
-            (None, Some(CheckPhase::Passed), Some((_, Reason::ResultRefuted))) => {
-                check_pay * i128::from(jobs.check_bond)
-            }
+            (
+                None,
+                Some(CheckPhase::Passed | CheckPhase::Committed),
+                Some((_, Reason::ResultRefuted)),
+            ) => check_pay * i128::from(jobs.check_bond),
             (ended, check, _) => {
                 let detail = format!("{node:?} is slashed for {job:?}: {ended:?} {check:?}");
                 found.add(Invariant::Slashing, detail);
@@ -303,7 +305,8 @@ impl JobBooks {
             }
         };
         let amount = amount.min(held);
-        let share = i128::from(jobs.challenge_bounty.points());
+        let is_silent = ended == Some(Reason::ResultUndefended);
+        let share = if is_silent { 1_000 } else { i128::from(jobs.challenge_bounty.points()) };
         let to = won.map(|(challenger, _)| challenger);
         let bounty = if to.is_some() { amount * share / 10_000 } else { 0 };
         Due { amount, bounty, to }

@@ -3,7 +3,7 @@
 use super::{
     court::Challenge,
     plan::{Checker, Ploy},
-    play::{Duty, Found, Held, Job, Play},
+    play::{Asked, Duty, Found, Held, Job, Play},
     tally::{Role, cost_of},
     tensor::{TILES, Tile},
 };
@@ -37,7 +37,7 @@ impl Play {
                         self.letters.entry(party).or_default().check_reveals.push(opened);
                     }
                 }
-                CheckState::Committed { .. } | CheckState::Passed { .. } | CheckState::Missed => {}
+                CheckState::Committed { .. } | CheckState::Passed | CheckState::Missed => {}
             }
             job.duties.insert(party, duty);
         }
@@ -97,10 +97,15 @@ impl Play {
         }
     }
 
+    /// Vouches for a result, with the key of its trace if it is known.
     fn accept(&mut self, id: &JobId, (party, duty): (usize, &mut Duty), held: &Held) {
         let salt: [u8; 32] = self.chance.random();
-        let work = Hash32::new(sha256(&[b"work", id.as_bytes(), &salt]));
-        let answer = CheckAnswer { trace: held.result.trace, work };
+        // Who has found it right has computed it, and friends tell each other; others guess.
+        let knows = self.cast.parties[party].checker != Checker::Idle;
+        let secret = held.ran.as_ref().filter(|_| knows).map(|ran| ran.trace().secret());
+        let key = secret.and_then(|secret| secret.key(duty.round));
+        let key = key.unwrap_or_else(|| Hash32::new(self.chance.random()));
+        let answer = CheckAnswer { trace: held.result.trace, key };
         let seal = answer.seal(&self.cast.parties[party].node, &salt);
         duty.answer = Some((answer, salt));
         let letters = self.letters.entry(party).or_default();
@@ -116,11 +121,7 @@ impl Play {
         held: &Held,
     ) -> Found {
         let name = self.cast.parties[party].checker.name();
-        let truth = &self.works.tasks[job.task];
-        let ran = held.ran.as_ref().filter(|_| held.hands_over);
-        let explained = ran.filter(|ran| ran.trace().handover().explains(&held.result.trace));
-        let is_output_right = truth.output == held.result.output;
-        let (found, tiles) = match (explained, self.scenario.sample) {
+        let (found, tiles) = match (&held.ran, self.scenario.sample) {
             (Some(ran), Some(sample)) => {
                 let tiles = choose(sample, &duty.beacon, id, (duty.round, party));
                 let are_right = tiles.iter().all(|tile| self.is_tile_right(ran, *tile));
@@ -128,14 +129,14 @@ impl Play {
                 let output = self.works.output_of(ran);
                 (Found::of(are_right && output == held.result.output), sample)
             }
-            (Some(ran), None) => {
+            (_, _) => {
                 // All find the same, so it is computed once; everybody pays for it.
-                let salt = *ran.trace().salt();
-                let root = job.root.get_or_insert_with(|| self.works.run(job.task, salt).root());
-                (Found::of(*root == held.result.trace && is_output_right), TILES)
+                let Asked { task, salt } = job.asked;
+                let compute = || self.works.run(task, salt).trace().secret();
+                let right = job.right.get_or_insert_with(compute).root();
+                let is_output_right = self.works.tasks[task].output == held.result.output;
+                (Found::of(right == held.result.trace && is_output_right), TILES)
             }
-            (None, _) if is_output_right => (Found::Unseen, TILES),
-            (None, _) => (Found::Wrong, TILES),
         };
         self.tally.line(Role::Check, name).cost += cost_of(tiles);
         found

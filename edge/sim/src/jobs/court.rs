@@ -101,10 +101,13 @@ impl Play {
             return;
         }
         let witness = self.works.witness(ran);
+        // A liar points to what it did not lie about: its output is what its trace says.
+        let bluffs = party.ploy != Ploy::Honest && claim.node == Node::Trace;
+        if let Some(tiles) = traced(&witness).filter(|_| bluffs) {
+            self.grid.send(party.account, judge(id, &tiles));
+        }
         if let Some(step) = make_step(&witness, claim) {
-            let evidence = DisputeEvidence::new(Evidence::Step(step).to_bytes());
-            let evidence = evidence.expect("a step fits a transaction");
-            self.grid.send(party.account, Action::JudgeDispute { job: *id, evidence });
+            self.grid.send(party.account, judge(id, &Evidence::Step(step)));
             return;
         }
         let Ok(mut answer) = descend(&witness, &claim.node) else { return };
@@ -129,11 +132,10 @@ impl Play {
                 vec![pick(id, place)]
             }
             Style::Knows => {
-                // Only what the ledger shows is used: the first answer tells the salt.
                 let program = self.works.program();
                 let told = challenge.heard.iter().find_map(|it| handover_of(program, it));
                 told.map_or(Vec::new(), |handover| {
-                    let own = self.works.run(job.task, handover.salt());
+                    let own = self.works.run(job.asked.task, job.asked.salt);
                     let mut witness = self.works.witness(&own);
                     challenge.heard.iter().for_each(|answer| witness.learn(answer));
                     go_down(id, &witness, claim, &answer, handover)
@@ -150,6 +152,11 @@ fn pick(id: &JobId, place: usize) -> Action {
     Action::PickClaim { job: *id, child: u8::try_from(place).expect("at most 16 children") }
 }
 
+fn judge(id: &JobId, evidence: &Evidence) -> Action {
+    let evidence = DisputeEvidence::new(evidence.to_bytes());
+    Action::JudgeDispute { job: *id, evidence: evidence.expect("evidence fits a transaction") }
+}
+
 /// The first child that differs, and the step itself once it is one. If nothing differs, it is the
 /// output beside the trace that is wrong.
 fn go_down(
@@ -159,18 +166,13 @@ fn go_down(
     answer: &Answer,
     handover: Handover,
 ) -> Vec<Action> {
-    let judge = |evidence: &Evidence| {
-        let evidence = DisputeEvidence::new(evidence.to_bytes());
-        let evidence = evidence.expect("evidence fits a transaction");
-        Action::JudgeDispute { job: *id, evidence }
-    };
     let mine = descend(witness, &claim.node).ok();
     match mine.and_then(|mine| differs(&mine, answer)) {
-        None => traced(witness).map(|tiles| judge(&tiles)).into_iter().collect(),
-        Some(Difference::Salt) => vec![judge(&Evidence::Salt(handover))],
+        None => traced(witness).map(|tiles| judge(id, &tiles)).into_iter().collect(),
+        Some(Difference::Salt) => vec![judge(id, &Evidence::Salt(handover))],
         Some(Difference::Child(place)) => {
             let step = answer.children.get(place).and_then(|child| make_step(witness, child));
-            let judged = step.map(|step| judge(&Evidence::Step(step)));
+            let judged = step.map(|step| judge(id, &Evidence::Step(step)));
             std::iter::once(pick(id, place)).chain(judged).collect()
         }
     }

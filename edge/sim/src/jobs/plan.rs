@@ -60,9 +60,10 @@ pub(super) enum Ploy {
     Last,
     /// Hands in another node's seal or result.
     Copied,
-    /// Changes one element and gives checkers something that does not open.
+    /// Changes one element, and salts its trace so that nobody can recompute it.
     Garbage,
-    /// Its work, but gives checkers something that does not open, so that they object and lose.
+    /// Its work, but salts its trace so that nobody can recompute it: checkers are to object and
+    /// lose.
     Withheld,
     /// Computes all of it, but says that another output came out, and shows that to nobody.
     FakeOutput,
@@ -120,6 +121,14 @@ impl Checker {
         }
     }
 
+    /// Whether it lies for its own good and not for a friend's.
+    pub(super) const fn is_alone(self) -> bool {
+        match self {
+            Self::Honest | Self::Accepts => false,
+            Self::Objects | Self::Silent | Self::Idle => true,
+        }
+    }
+
     /// What it does, in a sentence.
     pub(super) const fn does(self) -> &'static str {
         match self {
@@ -147,8 +156,6 @@ pub(super) struct Scenario {
     pub(super) checkers_drawn: Option<u8>,
     /// How many tiles a checker recomputes, if not the whole run.
     pub(super) sample: Option<u32>,
-    /// Why honest checkers do not earn most here: a weakness that is known.
-    pub(super) weakness: Option<&'static str>,
     /// How long a job may take.
     pub(super) expires_after: DurationMs,
 }
@@ -197,7 +204,6 @@ const fn lying(name: &'static str, ploys: &'static [Ploy]) -> Scenario {
         has_challengers: false,
         checkers_drawn: None,
         sample: None,
-        weakness: None,
         expires_after: EXPIRES_AFTER,
     }
 }
@@ -214,23 +220,14 @@ const EACH: [Scenario; 16] = [
     lying("last-tile", &[Ploy::Last]),
     lying("copied", &[Ploy::Copied]),
     lying("garbage", &[Ploy::Garbage]),
-    Scenario {
-        weakness: Some("a checker that is shown nothing can only miss its check, and is fined"),
-        ..lying("withheld", &[Ploy::Withheld])
-    },
+    lying("withheld", &[Ploy::Withheld]),
     lying("fake-output", &[Ploy::FakeOutput]),
     lying("no-answer", &[Ploy::NoAnswer]),
-    Scenario {
-        weakness: Some("the accomplice is always there first, and takes the bounty"),
-        ..lying("accomplice", &[Ploy::Accomplice])
-    },
+    lying("accomplice", &[Ploy::Accomplice]),
     Scenario { expires_after: EXPIRES_SOON, ..lying("late", &[Ploy::Late]) },
     checking("false-checkers", &[Checker::Objects]),
     checking("silent-checkers", &[Checker::Silent]),
-    Scenario {
-        weakness: Some("where nobody lies, nobody notices who does not look"),
-        ..checking("idle-checkers", &[Checker::Idle])
-    },
+    checking("idle-checkers", &[Checker::Idle]),
     Scenario { has_challengers: true, ..checking("false-challengers", &[Checker::Honest]) },
     Scenario {
         checkers: &[Checker::Accepts, Checker::Objects, Checker::Silent],

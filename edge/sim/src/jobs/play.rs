@@ -16,11 +16,12 @@ use crate::{
 };
 use rand::{RngExt as _, rngs::StdRng, seq::SliceRandom as _};
 use std::collections::BTreeMap;
+use tg_tensor::commit::Salt;
 use tg_types::{
     amount::Amount,
     bounded::List,
     ids::{AccountId, Hash32, JobId, NodeId},
-    job::{CheckAnswer, JobSpec, JobStatus, Needs, RunResult},
+    job::{CheckAnswer, JobSpec, JobStatus, Needs, RunResult, TraceSecret, Work},
     reason::Reason,
     receipt::{Event, Status},
     tx::{Action, JOBS_PER_TX_MAX, OpenedCheck, OpenedResult, REPORTS_PER_TX_MAX, Sealed},
@@ -32,6 +33,20 @@ const BLOCKS_MAX: u64 = 6_000;
 /// One right result in so many is objected to by a stranger, where there are some.
 const STRANGER_EACH: u32 = 20;
 
+/// What a job asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) task: usize,
+    /// The salt that its trace must have.
+    pub(super) salt: Salt,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { task: 0, salt: Salt::NONE }
+    }
+}
+
 /// What a provider has in its hands for a job.
 pub(super) struct Held {
     pub(super) party: usize,
@@ -40,8 +55,6 @@ pub(super) struct Held {
     pub(super) result: RunResult,
     pub(super) salt: [u8; 32],
     pub(super) seal: Hash32,
-    /// Whether checkers are given what they need.
-    pub(super) hands_over: bool,
     /// Whether the result is wrong.
     pub(super) is_lie: bool,
 }
@@ -53,8 +66,6 @@ pub(super) enum Found {
     Right,
     /// That it is wrong.
     Wrong,
-    /// That its output is right; nobody is shown how it came about.
-    Unseen,
 }
 
 impl Found {
@@ -79,13 +90,13 @@ pub(super) struct Duty {
 /// A job that is under way.
 #[derive(Default)]
 pub(super) struct Job {
-    pub(super) task: usize,
+    pub(super) asked: Asked,
     pub(super) held: Option<Held>,
     /// Whether the result was drawn, once that is known.
     pub(super) is_drawn: Option<bool>,
     pub(super) duties: BTreeMap<usize, Duty>,
-    /// The root of the right trace with the provider's salt, once somebody has computed it.
-    pub(super) root: Option<Hash32>,
+    /// The right trace, once somebody has computed it.
+    pub(super) right: Option<TraceSecret>,
     /// Who would object to the result, and how.
     pub(super) intents: BTreeMap<AccountId, Challenge>,
     /// Who does.
@@ -116,8 +127,10 @@ pub(super) struct Play {
     pub(super) seen: Vec<(usize, OpenedResult)>,
     /// Jobs that are placed.
     active: BTreeMap<JobId, Job>,
-    /// Tasks of jobs that wait.
-    waiting: BTreeMap<JobId, usize>,
+    /// What jobs ask for that wait.
+    waiting: BTreeMap<JobId, Asked>,
+    /// Salts by their marks, from the packages of jobs.
+    salts: BTreeMap<Hash32, Salt>,
     jobs_max: u64,
 }
 
@@ -140,6 +153,7 @@ impl Play {
             seen: Vec::new(),
             active: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            salts: BTreeMap::new(),
             jobs_max: jobs,
         };
         play.set_up();
@@ -202,7 +216,9 @@ impl Play {
         }
         let tasks = self.works.tasks.len();
         let spec = |_| {
-            let work = self.works.work(self.chance.random_range(0..tasks));
+            let salt = Salt::new(self.chance.random());
+            let work = self.works.work(self.chance.random_range(0..tasks), &salt);
+            self.salts.insert(salt.mark(), salt);
             JobSpec {
                 work,
                 package: Hash32::new([1; 32]),
@@ -264,7 +280,7 @@ impl Play {
             && told.status == Status::Applied
         {
             for result in results.as_slice() {
-                let task = self.active.get(&result.job).map(|job| job.task);
+                let task = self.active.get(&result.job).map(|job| job.asked.task);
                 self.seen.extend(task.map(|task| (task, *result)));
             }
             let excess = self.seen.len().saturating_sub(UNFINISHED);
@@ -287,11 +303,8 @@ impl Play {
     fn handle(&mut self, event: &Event) {
         match event {
             Event::JobQueued { job, .. } => {
-                let task = self.grid.job(job).and_then(|entry| {
-                    let is_it = |task: &usize| self.works.work(*task) == entry.spec.work;
-                    (0..self.works.tasks.len()).find(is_it)
-                });
-                self.waiting.insert(*job, task.unwrap_or(0));
+                let asked = self.grid.job(job).and_then(|entry| self.asked(&entry.spec.work));
+                self.waiting.insert(*job, asked.unwrap_or_default());
             }
             Event::JobPlaced { job, node, .. } => self.begin(job, node),
             Event::ResultRevealed { job, node, .. } => self.tempt(job, node),
@@ -317,6 +330,12 @@ impl Play {
         }
     }
 
+    /// What a job asks for, as its package says.
+    fn asked(&mut self, work: &Work) -> Option<Asked> {
+        let Work::Tensor { salt, .. } = work else { return None };
+        Some(Asked { task: self.works.task_of(work)?, salt: self.salts.remove(salt)? })
+    }
+
     fn with(&mut self, job: &JobId, change: impl FnOnce(&mut Job)) {
         if let Some(job) = self.active.get_mut(job) {
             change(job);
@@ -325,8 +344,8 @@ impl Play {
 
     /// A job was given to a node.
     fn begin(&mut self, id: &JobId, node: &NodeId) {
-        let task = self.waiting.remove(id).or(self.active.get(id).map(|job| job.task));
-        self.active.insert(*id, Job { task: task.unwrap_or(0), ..Job::default() });
+        let asked = self.waiting.remove(id).or(self.active.get(id).map(|job| job.asked));
+        self.active.insert(*id, Job { asked: asked.unwrap_or_default(), ..Job::default() });
         let Some(party) = self.cast.of_node(node) else { return };
         let name = self.cast.parties[party].ploy.name();
         self.tally.line(Role::Run, name).count += 1;

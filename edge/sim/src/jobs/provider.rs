@@ -2,7 +2,7 @@
 
 use super::{
     plan::{LATE_LEAD, Ploy, Scenario},
-    play::{Held, Job, Play},
+    play::{Asked, Held, Job, Play},
     tally::{Role, cost_of},
     tensor::{Ran, TILES, Tile, Wrong},
     theory::{self, Odds},
@@ -42,7 +42,7 @@ impl Play {
             return;
         }
         let node = self.cast.parties[party].node;
-        let held = self.make(job.task, party, &node);
+        let held = self.make(job.asked, party, &node);
         if held.is_lie {
             let owners: Vec<AccountId> =
                 entry.runs.as_slice().iter().map(|run| run.owner).collect();
@@ -72,9 +72,12 @@ impl Play {
     }
 
     /// What a provider hands in. What it computes for that is what it costs.
-    fn make(&mut self, task: usize, party: usize, node: &NodeId) -> Held {
+    fn make(&mut self, asked: Asked, party: usize, node: &NodeId) -> Held {
         let ploy = self.cast.parties[party].ploy;
-        let salt = Salt::new(self.chance.random());
+        let Asked { task, mut salt } = asked;
+        if matches!(ploy, Ploy::Garbage | Ploy::Withheld) {
+            salt = Salt::new(self.chance.random()); // nobody else knows it
+        }
         let all: Vec<Tile> = (0..TILES).map(Tile::numbered).collect();
         let (tiles, how) = match ploy {
             Ploy::Honest | Ploy::Withheld | Ploy::FakeOutput => (Vec::new(), Wrong::MadeUp),
@@ -82,7 +85,7 @@ impl Play {
             Ploy::Middle | Ploy::Garbage => (vec![Tile::numbered(MIDDLE)], Wrong::OneElement),
             Ploy::Last => (vec![Tile::numbered(TILES - 1)], Wrong::MadeUp),
             Ploy::NoAnswer | Ploy::Accomplice | Ploy::Late => (all, Wrong::MadeUp),
-            Ploy::Copied => return self.copy(task, party, node, salt),
+            Ploy::Copied => return self.copy(asked, party, node),
         };
         let saved = u32::try_from(tiles.len()).unwrap_or(TILES);
         self.tally.line(Role::Run, ploy.name()).cost += cost_of(TILES - saved);
@@ -94,46 +97,36 @@ impl Play {
         if ploy == Ploy::FakeOutput {
             ran.output = Hash32::new(self.chance.random());
         }
-        // Who hands nothing over is judged by its output, so that has to be wrong to be a lie.
-        let is_harmless = ploy == Ploy::Garbage && ran.output == self.works.tasks[task].output;
-        let is_lie = (!tiles.is_empty() || ploy == Ploy::FakeOutput) && !is_harmless;
-        let hands_over = !matches!(ploy, Ploy::Garbage | Ploy::Withheld);
-        self.hold(party, node, ran, (hands_over, is_lie))
+        let is_other = matches!(ploy, Ploy::FakeOutput | Ploy::Withheld);
+        self.hold(party, node, ran, !tiles.is_empty() || is_other)
     }
 
-    fn hold(
-        &mut self,
-        party: usize,
-        node: &NodeId,
-        ran: Ran,
-        (hands_over, is_lie): (bool, bool),
-    ) -> Held {
+    fn hold(&mut self, party: usize, node: &NodeId, ran: Ran, is_lie: bool) -> Held {
         let package = Hash32::new([2; 32]);
         let (output, trace) = (ran.output, ran.root());
         let result = RunResult { output, trace, package, package_bytes: 1 };
         let salt: [u8; 32] = self.chance.random();
         let seal = result.seal(node, &salt);
-        Held { party, ran: Some(ran), result, salt, seal, hands_over, is_lie }
+        Held { party, ran: Some(ran), result, salt, seal, is_lie }
     }
 
     /// What another node has shown for another task: its result, or its seal as it stands. Without
     /// any, this time the work is done.
-    fn copy(&mut self, task: usize, party: usize, node: &NodeId, salt: Salt) -> Held {
+    fn copy(&mut self, asked: Asked, party: usize, node: &NodeId) -> Held {
+        let Asked { task, salt } = asked;
         let seen = self.seen.iter().rev().find(|(of, _)| *of != task).map(|(_, opened)| *opened);
         let Some(OpenedResult { job, result, salt: opening }) = seen else {
             self.tally.line(Role::Run, Ploy::Copied.name()).cost += cost_of(TILES);
             let ran = self.works.run(task, salt);
-            return self.hold(party, node, ran, (true, false));
+            return self.hold(party, node, ran, false);
         };
         let author = self.grid.job(&job).and_then(|entry| entry.runs.as_slice().last().cloned());
         let author = author.map_or(*node, |run| run.node);
         let takes_seal = self.chance.random_bool(0.5);
         let sealed_by = if takes_seal { &author } else { node };
         let seal = result.seal(sealed_by, &opening);
-        // What is copied may itself be copied, and be right here by accident.
-        let is_lie = result.output != self.works.tasks[task].output;
-        let (ran, salt, hands_over) = (None, opening, false);
-        Held { party, ran, result, salt, seal, hands_over, is_lie }
+        // Another job has another salt, so its trace is wrong here even if its output is not.
+        Held { party, ran: None, result, salt: opening, seal, is_lie: true }
     }
 
     /// Some different tiles of a run.

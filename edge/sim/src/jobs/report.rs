@@ -1,7 +1,10 @@
 //! What a scenario came to, and whether what was promised holds.
 
 use super::{
-    plan::{CHANCE_MIN, COST_PERCENT, Checker, Group, Ploy, SIGMA_MAX, Scenario, tier_name},
+    plan::{
+        CHANCE_MIN, COST_PERCENT, Checker, DISHONEST, Group, PARTIES, Ploy, SIGMA_MAX, Scenario,
+        tier_name,
+    },
     tally::{Line, Role, Tally},
     theory,
 };
@@ -41,8 +44,6 @@ pub(super) enum Verdict {
     Kept,
     /// It does not.
     Broken,
-    /// It does not, for a reason that is known.
-    Weak,
     /// Too little happened to tell.
     Unclear,
 }
@@ -102,6 +103,7 @@ impl Outcome {
             promises.push(promise(&what, sigma.abs() <= SIGMA_MAX));
         }
         self.promise_runs(&mut promises);
+        self.promise_friends(&mut promises);
         self.promise_checks(&mut promises);
         promises
     }
@@ -133,12 +135,34 @@ impl Outcome {
         promises.push(Promise { what, verdict: less(net, HONEST_RUN, error) });
     }
 
-    /// No other checker earns more than an honest one, and objecting to what is right loses.
+    /// Liars and checkers that accept their lies are one party: what one gains by vouching and the
+    /// other loses by being caught is added up. No such party earns as much as honest owners.
+    fn promise_friends(&self, promises: &mut Vec<Promise>) {
+        if self.scenario.ploys.contains(&Ploy::Honest) {
+            return;
+        }
+        let total = |is_asked: fn(&str) -> bool| {
+            let lines = self.tally.lines.iter().filter(|((_, name), _)| is_asked(name));
+            lines.map(|(_, line)| line.net() * line.count as f64).sum::<f64>()
+        };
+        let honest = total(|name| name == "honest") / (PARTIES - DISHONEST) as f64;
+        let friends = total(|name| name != "honest" && name != "stranger") / DISHONEST as f64;
+        let variance: f64 = self.tally.all_lies().iter().map(|it| it * (1.0 - it)).sum();
+        let error = STAKES * variance.sqrt() / DISHONEST as f64;
+        let what = format!(
+            "liars and their friends earn less than honest owners ({friends:+.1} against \
+             {honest:+.1} for each)"
+        );
+        promises.push(Promise { what, verdict: less(friends, honest, error) });
+    }
+
+    /// No checker that shirks on its own earns more than an honest one, and objecting to what is
+    /// right loses.
     fn promise_checks(&self, promises: &mut Vec<Promise>) {
         let honest = self.checking(Checker::Honest);
         let objections = self.line(Role::Challenge, Checker::Honest.name()).count as f64;
         let error = BOUNTY * (objections + 1.0).sqrt() / honest.count.max(1) as f64;
-        for checker in self.scenario.checkers.iter().filter(|it| **it != Checker::Honest) {
+        for checker in self.scenario.checkers.iter().filter(|checker| checker.is_alone()) {
             let line = self.checking(*checker);
             if line.count > 0 && honest.count > 0 {
                 let (net, honest) = (line.net(), honest.net());
@@ -147,15 +171,7 @@ impl Outcome {
                      {honest:+.3})",
                     checker.does()
                 );
-                let verdict = match (no_more(net, honest, error), self.scenario.weakness) {
-                    (Verdict::Broken, Some(_)) => Verdict::Weak,
-                    (verdict, _) => verdict,
-                };
-                let what = match (verdict, self.scenario.weakness) {
-                    (Verdict::Weak, Some(why)) => format!("{what}: {why}"),
-                    _ => what,
-                };
-                promises.push(Promise { what, verdict });
+                promises.push(Promise { what, verdict: no_more(net, honest, error) });
             }
         }
         let stranger = self.line(Role::Challenge, "stranger");
@@ -210,7 +226,6 @@ impl Outcome {
                 .map(|(seed, found)| format!("TG_SEED={seed} {found}")).collect::<Vec<_>>(),
             "broken": with(Verdict::Broken),
             "unclear": with(Verdict::Unclear),
-            "weak": with(Verdict::Weak),
         })
     }
 

@@ -206,12 +206,19 @@ impl Works {
     }
 
     /// What a job asks for.
-    pub(super) fn work(&self, task: usize) -> Work {
+    pub(super) fn work(&self, task: usize, salt: &Salt) -> Work {
         Work::Tensor {
             program: self.model.id(),
             weights: self.weights_root,
             inputs: self.tasks[task].inputs_root,
+            salt: salt.mark(),
         }
+    }
+
+    /// The task that a job asks for.
+    pub(super) fn task_of(&self, work: &Work) -> Option<usize> {
+        let Work::Tensor { inputs, .. } = work else { return None };
+        self.tasks.iter().position(|task| task.inputs_root == *inputs)
     }
 
     /// A right run.

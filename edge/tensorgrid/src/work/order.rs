@@ -4,6 +4,7 @@ use super::market::{Market, Quote};
 use crate::files;
 use std::time::Duration;
 use tg_agent::chance::Chance;
+use tg_agent::tensor_run::{tensor_bytes, trace_salt};
 use tg_gateway::message::{EventList, Reply, Request};
 use tg_gateway::package::{Blobs, Results, Several, Whose, blob, blobs};
 use tg_gateway::task::{NamedFile, Root, TaskLimits, Variable, word};
@@ -115,7 +116,7 @@ impl Job<'_> {
     fn pack(&self, to: &Recipient<'_>) -> Result<(Work, Vec<u8>), OrderError> {
         match self {
             Self::Tensor { model, inputs } => {
-                let bytes = inputs.iter().map(tg_agent::tensor_run::tensor_bytes).collect();
+                let bytes = inputs.iter().map(tensor_bytes).collect();
                 let package = TensorInputs {
                     salt: to.salt,
                     result_to: to.wrap.clone(),
@@ -125,7 +126,8 @@ impl Job<'_> {
                 };
                 let inputs = inputs_root(inputs, &Salt::new(to.salt));
                 let (program, weights) = (model.id(), model.weights_root());
-                Ok((Work::Tensor { program, weights, inputs }, package.to_bytes()))
+                let salt = trace_salt(&to.salt).mark();
+                Ok((Work::Tensor { program, weights, inputs, salt }, package.to_bytes()))
             }
             Self::Task(order) => {
                 let package = order.pack(to)?;
@@ -182,7 +184,8 @@ impl Order<'_> {
         let nothing = Hash32::new([0; 32]);
         let work = match self.job {
             Job::Tensor { model, .. } => {
-                Work::Tensor { program: model.id(), weights: model.weights_root(), inputs: nothing }
+                let (program, weights) = (model.id(), model.weights_root());
+                Work::Tensor { program, weights, inputs: nothing, salt: nothing }
             }
             Job::Task(_) => Work::Opaque { task: nothing },
         };

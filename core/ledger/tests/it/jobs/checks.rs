@@ -55,24 +55,61 @@ fn answer_that_does_not_fit_its_seal_is_refused() {
     world.act(first, seal.clone());
     world.act(second, seal);
     world.act(third, vouch_as(third, job, &wrong(1)));
-    let opened = |work, salt| {
-        let answer = CheckAnswer { trace: right().trace, work };
+    let opened = |key, salt| {
+        let answer = CheckAnswer { trace: right().trace, key };
         let opened = OpenedCheck { job, answer, salt };
         Action::RevealChecks { answers: List::new(vec![opened]).expect("one") }
     };
-    let (work, salt) = (Hash32::new([first; 32]), [first; 32]);
-    world.refused(second, opened(work, salt), Reason::SealWrong);
+    let (key, salt) = (answer_in(0, &right()).key, [first; 32]);
+    world.refused(second, opened(key, salt), Reason::SealWrong);
     world.refused(second, open_as(second, job, &right()), Reason::SealWrong);
     world.refused(third, open_as(third, job, &right()), Reason::SealWrong);
     world.refused(third, open_as(third, job, &wrong(1)), Reason::SealWrong);
-    world.refused(first, opened(work, [9; 32]), Reason::SealWrong);
+    world.refused(first, opened(key, [9; 32]), Reason::SealWrong);
     world.refused(first, opened(Hash32::new([9; 32]), salt), Reason::SealWrong);
-    world.act(first, opened(work, salt));
+    world.act(first, opened(key, salt));
     // Whoever cannot open what it sealed has not answered.
     let events = world.pass(3_000);
     for number in [second, third] {
         assert!(events.contains(&Event::CheckMissed { job, node: node(number) }));
     }
+}
+
+/// Goal: who has not computed the run cannot vouch for it. Method: a checker that commits to a
+/// made-up key, and one drawn later that has seen the key of the first round.
+#[test]
+fn answer_without_the_key_of_its_round_is_a_missed_check() {
+    let mut world = World::staffed(6);
+    let (job, _, checkers) = world.checked(&right());
+    let [idle, second, third] = checkers[..] else {
+        unreachable!("three checkers");
+    };
+    let answer = CheckAnswer { trace: right().trace, key: Hash32::new([7; 32]) };
+    let salt = [idle; 32];
+    let sealed = Sealed { job, seal: answer.seal(&node(idle), &salt) };
+    world.act(idle, Action::CommitChecks { seals: List::new(vec![sealed]).expect("one") });
+    for number in [second, third] {
+        world.act(number, vouch_as(number, job, &right()));
+    }
+    let opened = OpenedCheck { job, answer, salt };
+    let opened = Action::RevealChecks { answers: List::new(vec![opened]).expect("one") };
+    world.refused(idle, opened, Reason::CheckKeyWrong);
+    for number in [second, third] {
+        world.act(number, open_as(number, job, &right()));
+    }
+    let events = world.pass(3_000);
+    assert!(events.contains(&Event::CheckMissed { job, node: node(idle) }));
+    let later = world.checkers(job);
+    let late = *later.iter().find(|number| ![second, third].contains(number)).expect("another");
+    assert_eq!(world.round_of(job, late), 1);
+    world.act(late, vouch_as(late, job, &right()));
+    world.refused(late, open_as(late, job, &right()), Reason::CheckKeyWrong);
+    world.pass(3_000);
+    let last = world.checkers(job);
+    let last = last.into_iter().filter(|number| ![second, third].contains(number));
+    let last: Vec<u8> = last.collect();
+    world.vouch(job, &last, &right());
+    assert_eq!(world.status(job), JobStatus::Settled);
 }
 
 #[test]
@@ -93,7 +130,7 @@ fn report_about_many_checks_counts_for_those_it_can() {
     let seals = vec![sealed(jobs[0]), sealed(unknown), sealed(jobs[1])];
     let events = world.act(1, Action::CommitChecks { seals: List::new(seals).expect("three") });
     assert_eq!(events.len(), 2);
-    let answer = CheckAnswer { trace: right().trace, work: Hash32::new([1; 32]) };
+    let answer = answer_in(0, &right());
     let opened = |job| OpenedCheck { job, answer, salt: [1; 32] };
     let answers = vec![opened(unknown), opened(jobs[1]), opened(jobs[0])];
     world.act(1, Action::RevealChecks { answers: List::new(answers).expect("three") });

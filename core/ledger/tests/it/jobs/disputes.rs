@@ -68,7 +68,7 @@ fn objection_without_an_object_is_refused() {
 fn refuted_result_costs_the_bond_and_the_job_is_run_elsewhere() {
     let (mut world, job, provider, checkers) = contested(false);
     let client = world.balance(&account(CLIENT));
-    // Two of three vouch for the lie before somebody objects.
+    // All vouch for the lie, and two have shown their answers, before somebody objects.
     for number in &checkers {
         world.act(*number, vouch_as(*number, job, &wrong(1)));
     }
@@ -94,14 +94,14 @@ fn refuted_result_costs_the_bond_and_the_job_is_run_elsewhere() {
             slashed(provider, 20 * PAY),
             slashed(checkers[0], 10 * PAY),
             slashed(checkers[1], 10 * PAY),
+            slashed(checkers[2], 10 * PAY),
         ]
     );
-    let bounties = (20 + 10 + 10) * PAY / 2;
+    let bounties = (20 + 3 * 10) * PAY / 2;
     assert_eq!(world.balance(&challenger), before + bounties - 2 * FEE.units());
     let stake = |number: u8| world.stake(&account(number)).active.units();
     assert_eq!(stake(provider), STAKE - 20 * PAY);
-    assert_eq!([stake(checkers[0]), stake(checkers[1])], [STAKE - 10 * PAY; 2]);
-    assert_eq!(stake(checkers[2]), STAKE, "who had only committed did not vouch");
+    assert_eq!([0, 1, 2].map(|place| stake(checkers[place])), [STAKE - 10 * PAY; 3]);
     assert_eq!(world.dispute(&job), None);
     assert_eq!(world.known(job).draw, Draw::Pending);
 
@@ -154,7 +154,7 @@ fn provider_that_does_not_defend_its_result_loses_half() {
     let (challenger, why) = (account(CHALLENGER), Reason::ResultUndefended);
     assert!(events.contains(&Event::DisputeEnded { job, challenger, why }));
     assert_eq!(world.stake(&account(provider)).active.units(), STAKE - 10 * PAY);
-    assert_eq!(world.balance(&challenger), before + 5 * PAY - FEE.units());
+    assert_eq!(world.balance(&challenger), before + PAY - FEE.units(), "a tenth of the half");
     for number in checkers {
         assert_eq!(world.stake(&account(number)).active.units(), STAKE, "nothing was shown");
     }

@@ -3,8 +3,8 @@
 
 use tg_types::tx::{NodeSet, OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
-    Action, CheckAnswer, CheckedTx, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, List,
-    NetworkKind, NodeDescriptor, Params, Status, Tier,
+    Action, CheckedTx, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, List, NetworkKind,
+    NodeDescriptor, Params, Status, Tier,
 };
 
 use crate::fleet::*;
@@ -74,14 +74,14 @@ fn transaction_that_settles_64_jobs_leaves_a_readable_receipt() {
     assert!(jobs.iter().all(|job| world.runners(*job) == [0]));
     deliver_all(&mut world, 0, &jobs);
     world.draw();
-    let answer = |number| CheckAnswer { trace: right().trace, work: Hash32::new([number; 32]) };
+    let answer = answer_in(0, &right());
     for number in 1..8 {
-        let seals = seals(&jobs, answer(number).seal(&node(number), &[number; 32]));
+        let seals = seals(&jobs, answer.seal(&node(number), &[number; 32]));
         world.act(number, Action::CommitChecks { seals });
     }
     let mut events = Vec::new();
     for number in 1..8 {
-        let (answer, salt) = (answer(number), [number; 32]);
+        let salt = [number; 32];
         let answers = jobs.iter().map(|job| OpenedCheck { job: *job, answer, salt }).collect();
         let open = Action::RevealChecks { answers: List::new(answers).expect("64") };
         events = world.act(number, open);
@@ -195,7 +195,7 @@ fn programs_of_many_pieces_can_be_disputed_in_a_few_rounds() {
     let mut long = spec(Tier::Sync);
     let hash = Hash32::new([7; 32]);
     let program = crate::judge::program_id(&program);
-    long.work = tg_types::Work::Tensor { program, weights: hash, inputs: hash };
+    long.work = tg_types::Work::Tensor { program, weights: hash, inputs: hash, salt: hash };
     let job = world.ask(long);
     world.deliver(0, job, &right());
     world.succeed(account(CHALLENGER), Action::Object { job });

@@ -132,7 +132,7 @@ fn id_of_another_entry_named_as_a_program_does_no_harm() {
     assert_eq!(ids.len(), 1 + 4 + 1);
     for id in ids {
         let program = Hash32::new(id);
-        let work = Work::Tensor { program, weights: program, inputs: program };
+        let work = Work::Tensor { program, weights: program, inputs: program, salt: program };
         let submit = submit(vec![JobSpec { work, ..spec(Tier::Trusted) }]);
         let bytes = Bytes::new(b"x".to_vec()).expect("short");
         let put = Action::PutProgram { program, piece: 0, pieces: 2, bytes };

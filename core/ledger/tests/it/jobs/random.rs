@@ -151,11 +151,11 @@ impl Sight<'_> {
         }
         let mut round = checks.iter().filter(|it| it.round == check.round);
         match check.state {
-            CheckState::Drawn => Some(vouch_as(self.number, self.job, result)),
+            CheckState::Drawn => Some(vouch_in(check.round, self.number, self.job, result)),
             CheckState::Committed { .. } => round
                 .all(|it| it.state != CheckState::Drawn)
-                .then(|| open_as(self.number, self.job, result)),
-            CheckState::Passed { .. } | CheckState::Missed => None,
+                .then(|| open_in(check.round, self.number, self.job, result)),
+            CheckState::Passed | CheckState::Missed => None,
         }
     }
 

@@ -3,13 +3,14 @@
 //!
 //! One task owns the state and decides what to do next; everything that takes time (transfer,
 //! computing, waiting for a transaction) runs in tasks of its own and reports back. Whatever the
-//! agent forgets when it dies is on the chain or in the packages: a restarted agent reads the jobs
-//! of its node and goes on.
+//! agent forgets when it dies is on the chain, in the packages or among its notes: a restarted
+//! agent reads the jobs of its node and goes on.
 
 mod check;
 mod courier;
 mod desk;
 mod dispute;
+mod notes;
 mod outbox;
 mod packages;
 mod patience;
@@ -19,9 +20,11 @@ use crate::task_run::Workshop;
 use crate::tensor_run::TensorRun;
 use courier::Courier;
 use desk::Desk;
+use notes::{Note, Notes};
 use outbox::Outbox;
 use packages::Packages;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::message::{EventList, Reply};
@@ -29,7 +32,7 @@ use tg_gateway::{Gateway, GatewayError};
 use tg_ledger::{JobEntry, NodeEntry, RunState, keys};
 use tg_net::RelayUrl;
 use tg_privacy::WrapSecret;
-use tg_types::{Decode, Event, JobId, NodeId, RunFailure, RunResult, SecretKey};
+use tg_types::{Amount, Decode, Event, JobId, JobStatus, NodeId, RunFailure, RunResult, SecretKey};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -56,8 +59,22 @@ pub struct AgentConfig {
     pub random: fn() -> Option<[u8; 32]>,
     /// Where strangers' programs are run; they are declined without.
     pub workshop: Option<Arc<Workshop>>,
+    /// Where commitments are noted, so that a node which comes back can keep them; a node with a
+    /// key for one time only has no such folder.
+    pub notes: Option<PathBuf>,
     /// A lying node, for demonstrations: its results are falsified.
     pub cheats: bool,
+}
+
+/// Why an agent does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The peer cannot serve.
+    #[error("the agent cannot answer calls")]
+    Serve(#[from] tg_net::ServeError),
+    /// There is no place for notes.
+    #[error("the folder for notes cannot be made")]
+    Notes(#[from] std::io::Error),
 }
 
 /// What an agent has done so far.
@@ -71,7 +88,16 @@ pub struct Deeds {
     pub objections: u64,
     /// Runs given up.
     pub given_up: u64,
+    /// What was paid for runs and checks.
+    pub earned: Amount,
+    /// What was lost in fines and slashes.
+    pub lost: Amount,
+    /// Whether it computes something now.
+    pub is_busy: bool,
 }
+
+/// How many runs and checks are being computed; each counts as long as it holds its part.
+type Busy = Arc<()>;
 
 /// What a task tells the agent.
 enum Report {
@@ -87,7 +113,7 @@ enum Report {
 
 /// A result with its proof.
 pub(crate) struct Ran {
-    /// What a defence needs; nothing of a stranger's program.
+    /// What a defence needs; nothing of a stranger's program, nor of a result that was only noted.
     pub(crate) run: Option<Arc<TensorRun>>,
     pub(crate) result: RunResult,
     pub(crate) salt: [u8; 32],
@@ -115,6 +141,7 @@ struct Books {
 pub struct Agent {
     stop: watch::Sender<bool>,
     deeds: watch::Receiver<Deeds>,
+    busy: Busy,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -122,8 +149,9 @@ impl Agent {
     /// Starts an agent on the runtime it is called in. The node must be registered.
     ///
     /// # Errors
-    /// If the peer cannot serve.
-    pub fn start(config: AgentConfig) -> Result<Self, tg_net::ServeError> {
+    /// If the peer cannot serve, or there is no place for notes.
+    pub fn start(mut config: AgentConfig) -> Result<Self, AgentError> {
+        let notes = Notes::new(config.notes.take())?;
         let (stop, stopped) = watch::channel(false);
         let (tell, deeds) = watch::channel(Deeds::default());
         let desk = Arc::new(Desk::new(Arc::clone(&config.gateway)));
@@ -141,18 +169,23 @@ impl Agent {
             outbox,
             reports,
             books: Books::default(),
+            notes,
             tasks: JoinSet::new(),
             deeds: Deeds::default(),
             tell,
+            busy: Arc::default(),
         };
+        let busy = Arc::clone(&state.busy);
         let task = tokio::spawn(state.run(inbox, stopped));
-        Ok(Self { stop, deeds, task })
+        Ok(Self { stop, deeds, busy, task })
     }
 
     /// What it has done so far.
     #[must_use]
     pub fn deeds(&self) -> Deeds {
-        *self.deeds.borrow()
+        // The agent holds one part and this handle another.
+        let is_busy = Arc::strong_count(&self.busy) > 2;
+        Deeds { is_busy, ..*self.deeds.borrow() }
     }
 
     /// Stops it; what it was computing is dropped.
@@ -172,9 +205,11 @@ struct State {
     outbox: Outbox,
     reports: mpsc::Sender<Report>,
     books: Books,
+    notes: Notes,
     tasks: JoinSet<()>,
     deeds: Deeds,
     tell: watch::Sender<Deeds>,
+    busy: Busy,
 }
 
 impl State {
@@ -219,7 +254,7 @@ impl State {
         }
     }
 
-    /// Takes up the runs that the node has and nobody works on.
+    /// Takes up the runs that the node has and nobody works on, and shows what it promised.
     async fn catch_up(&mut self) -> Result<(), GatewayError> {
         let gateway = Arc::clone(&self.config.gateway);
         let Some(record) = gateway.entry::<NodeEntry>(keys::node(&self.node)).await? else {
@@ -227,13 +262,29 @@ impl State {
         };
         for job in record.runs.as_slice() {
             let Some(entry) = gateway.entry::<JobEntry>(keys::job(job)).await? else { continue };
-            let is_placed =
-                entry.live().any(|run| run.node == self.node && run.state == RunState::Placed);
-            if is_placed && !self.books.runs.contains_key(job) {
-                self.begin_run(*job);
+            let ours = entry.live().find(|run| run.node == self.node);
+            if self.books.runs.contains_key(job) {
+                continue;
+            }
+            match ours.map(|run| run.state) {
+                Some(RunState::Placed) => self.begin_run(*job),
+                Some(RunState::Committed { .. } | RunState::Revealed { .. }) => {
+                    self.remember(*job, &entry).await;
+                }
+                Some(RunState::Ended { .. }) | None => {}
             }
         }
         Ok(())
+    }
+
+    /// Takes up a result that was committed to before the agent died.
+    async fn remember(&mut self, job: JobId, entry: &JobEntry) {
+        let Some(Note { result, salt }) = self.notes.find(&job) else { return };
+        self.books.runs.insert(job, Ran { run: None, result, salt });
+        self.outbox.reveal(job, result, salt).await;
+        if entry.status == JobStatus::Disputed {
+            self.defend(job);
+        }
     }
 
     /// Looks through what happened in a block.
@@ -267,6 +318,20 @@ impl State {
                 self.deeds.checks += 1;
                 self.tell.send_replace(self.deeds);
             }
+            Event::ProviderPaid { node: to, amount, .. }
+            | Event::CheckerPaid { node: to, amount, .. }
+                if to == node =>
+            {
+                self.deeds.earned = self.deeds.earned.plus(amount).unwrap_or(Amount::CAP);
+                self.tell.send_replace(self.deeds);
+            }
+            Event::NodeSlashed { node: of, amount, .. }
+            | Event::NodeFined { node: of, amount, .. }
+                if of == node =>
+            {
+                self.deeds.lost = self.deeds.lost.plus(amount).unwrap_or(Amount::CAP);
+                self.tell.send_replace(self.deeds);
+            }
             Event::DisputeOpened { job, .. } | Event::ClaimPicked { job, .. } => {
                 self.defend(job);
             }
@@ -284,7 +349,9 @@ impl State {
     }
 
     fn forget(&mut self, job: &JobId) {
-        self.books.runs.remove(job);
+        if self.books.runs.remove(job).is_some() {
+            self.notes.drop(job);
+        }
         self.books.checks.remove(job);
         self.books.objections.remove(job);
         self.tools.desk.remove(job);
@@ -294,6 +361,7 @@ impl State {
         match report {
             Report::Ran(job, ran) => {
                 let seal = ran.result.seal(&self.node, &ran.salt);
+                self.notes.keep(&job, &Note { result: ran.result, salt: ran.salt });
                 self.books.runs.insert(job, *ran);
                 self.outbox.commit(job, seal).await;
             }
@@ -318,8 +386,9 @@ impl State {
 
     fn begin_run(&mut self, job: JobId) {
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
-        let tools = Arc::clone(&self.tools);
+        let (tools, busy) = (Arc::clone(&self.tools), Arc::clone(&self.busy));
         self.tasks.spawn(async move {
+            let _computing = busy;
             let report = match work::run(&config, &tools, job).await {
                 Ok(ran) => Report::Ran(job, Box::new(ran)),
                 Err(error) => {
@@ -335,7 +404,9 @@ impl State {
     fn begin_check(&mut self, job: JobId) {
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
         let (node, tools) = (self.node, Arc::clone(&self.tools));
+        let busy = Arc::clone(&self.busy);
         self.tasks.spawn(async move {
+            let _computing = busy;
             match check::check(&config, &tools.packages, &node, job).await {
                 Ok(check::Verdict::Right(checked)) => {
                     let _unheard = reports.send(Report::Checked(job, checked)).await;
@@ -361,12 +432,18 @@ impl State {
     }
 
     fn defend(&mut self, job: JobId) {
-        let run = self.books.runs.get(&job).and_then(|ran| ran.run.clone());
-        let Some(run) = run else { return };
-        let config = Arc::clone(&self.config);
+        let Some(run) = self.books.runs.get(&job).map(|ran| ran.run.clone()) else { return };
+        let (config, tools) = (Arc::clone(&self.config), Arc::clone(&self.tools));
         let outbox = self.outbox.clone();
         self.tasks.spawn(async move {
-            if let Err(error) = dispute::defend(&config, &outbox, job, &run).await {
+            let defended = async {
+                let run = match run {
+                    Some(run) => run,
+                    None => work::run_again(&config, &tools, job).await?,
+                };
+                dispute::defend(&config, &outbox, job, &run).await
+            };
+            if let Err(error) = defended.await {
                 tracing::warn!(%job, %error, "a result is not defended");
             }
         });

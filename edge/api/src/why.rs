@@ -138,8 +138,8 @@ mod tests {
             assert_eq!(why.sentence(), expected);
         };
         check(0, &[], None, "Waits: no node is registered.");
-        check(2, &[busy.clone()], None, "Waits for its turn: 2 nodes could take it.");
-        check(0, &[busy.clone()], None, "Waits: of the nodes 3 are busy.");
+        check(2, std::slice::from_ref(&busy), None, "Waits for its turn: 2 nodes could take it.");
+        check(0, std::slice::from_ref(&busy), None, "Waits: of the nodes 3 are busy.");
         let expected = "Waits: of the nodes 3 are busy. Cheapest change: pay a run 1 TGRID.";
         check(0, &[busy], Some("pay a run 1 TGRID"), expected);
     }

@@ -90,8 +90,8 @@ pub enum Outcome {
     Dropped(Reason),
 }
 
-/// How many blocks after a commitment its draw is known: the beacon is the certificate of the second
-/// one, and the one after carries it.
+/// How many blocks after a commitment its draw is known: the beacon is the certificate of the
+/// second one, and the one after carries it.
 const BEACON_HEIGHTS: u64 = 4;
 
 struct Shared {

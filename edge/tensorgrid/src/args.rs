@@ -447,7 +447,7 @@ pub(crate) struct BenchJobsArguments {
           value_parser = clap::value_parser!(u64).range(2..=600))]
     pub(crate) secs: u64,
     /// Jobs on the way at once in the first phase
-    #[arg(long, value_name = "N", default_value_t = 384)]
+    #[arg(long, value_name = "N", default_value_t = 768)]
     pub(crate) in_flight: usize,
 }
 

@@ -45,7 +45,9 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::Jobs(settings) => jobs::run(&settings, printer),
         Command::Provide(settings) => provide::run(*settings, printer),
         Command::Doctor(arguments, keystore) => doctor::run(&arguments, &keystore, printer),
-        Command::Earnings(way, arguments) => earnings::run(&way, &arguments, printer),
+        Command::Earnings(way, state, arguments) => {
+            earnings::run(&way, &state, &arguments, printer)
+        }
         Command::Import(arguments) => import::run(&arguments, printer),
         Command::Model(arguments) => model::run(&arguments, printer),
         Command::BenchChain(settings) => bench::run(&settings, printer),

@@ -251,7 +251,7 @@ pub(crate) enum Command {
     Jobs(JobSettings),
     Provide(Box<ProvideSettings>),
     Doctor(DoctorArguments, Keystore),
-    Earnings(Way, EarningsArguments),
+    Earnings(Way, PathBuf, EarningsArguments),
     Import(ImportJobArguments),
     Model(ModelArguments),
     BenchChain(BenchSettings),
@@ -363,7 +363,10 @@ impl Settings {
                 Command::Provide(Box::new(ProvideSettings { way, state, arguments }))
             }
             CommandArguments::Doctor(doctor) => Command::Doctor(doctor, homes.keystore()),
-            CommandArguments::Earnings(earnings) => Command::Earnings(homes.way(join), earnings),
+            CommandArguments::Earnings(earnings) => {
+                let state = homes.state.clone();
+                Command::Earnings(homes.way(join), state, earnings)
+            }
             CommandArguments::Import(import) => Command::Import(import),
             CommandArguments::Model(model) => Command::Model(model),
             CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),

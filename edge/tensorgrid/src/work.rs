@@ -1,6 +1,7 @@
 //! Jobs and nodes, apart from how they are typed and shown: what a job costs, handing it in,
 //! waiting for it, taking the result; a node of this machine; the doors of a network of its own.
 
+pub(crate) mod account;
 pub(crate) mod connect;
 pub(crate) mod local;
 pub(crate) mod machine;

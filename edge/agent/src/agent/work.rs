@@ -123,6 +123,17 @@ pub(crate) async fn run(
     Ok(Ran { run, result: RunResult { output, trace, package, package_bytes }, salt })
 }
 
+/// Computes once more what a job asked for, in order to defend its result.
+pub(crate) async fn run_again(
+    config: &Arc<AgentConfig>,
+    tools: &Tools,
+    job: JobId,
+) -> Result<Arc<TensorRun>, WorkError> {
+    let entry = patience::job(config, job, |_| true).await?;
+    let inputs = TensorInputs::from_bytes(&open(config, &tools.packages, job, &entry).await?)?;
+    run_tensor(config, &entry.spec.work, inputs).await?.run.ok_or(WorkError::Kind)
+}
+
 /// What a run gave, before it is sealed.
 struct Done {
     plain: Vec<u8>,

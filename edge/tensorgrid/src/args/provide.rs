@@ -4,6 +4,7 @@ use crate::work::machine::GpuChoice;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
 use tg_provider::hours::Hours;
+use tg_provider::power::{PowerPrice, PriceError, TgridRate};
 use tg_types::{Amount, ChainId, Name};
 
 /// `provide`
@@ -33,11 +34,17 @@ pub(crate) struct ProvideArguments {
     pub(crate) tera_price: Amount,
     /// Runs at once
     #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u16).range(1..=64))]
+          value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) slots: u16,
     /// What to put at stake, in TGRID: a node is given work as far as its stake covers it
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     pub(crate) stake: Amount,
+    /// What electricity costs you, such as 0.30/kWh: `earnings` takes it off what was earned
+    #[arg(long, value_name = "PRICE")]
+    pub(crate) power_cost: Option<PowerPrice>,
+    /// What the machine draws while it works, if its devices do not tell
+    #[arg(long, value_name = "N")]
+    pub(crate) watts: Option<u32>,
     /// Run no commands of strangers, tensor programs only
     #[arg(long)]
     pub(crate) no_sandbox: bool,
@@ -66,6 +73,16 @@ pub(crate) struct EarningsArguments {
     /// Name of the node on this machine, as given to `provide`
     #[arg(long, value_name = "NAME", default_value = "provider")]
     pub(crate) name: ChainId,
+    /// What electricity costs you, such as 0.30/kWh; as last given to `provide` unless given
+    #[arg(long, value_name = "PRICE")]
+    pub(crate) power_cost: Option<PowerPrice>,
+    /// What a TGRID is worth to you, in the same currency as electricity
+    #[arg(long, value_name = "PRICE", value_parser = rate)]
+    pub(crate) tgrid_worth: Option<TgridRate>,
+}
+
+fn rate(text: &str) -> Result<TgridRate, PriceError> {
+    text.parse().map(TgridRate)
 }
 
 /// Not a choice of GPUs.

@@ -227,7 +227,8 @@ impl Bench {
             let devices = machine::devices(&catalogue, &GpuChoice::None, PROVIDERS, Features::NONE);
             let descriptor = terms.with(devices, true).map_err(|_| story::StoryError::NoDevice)?;
             let stake = machine::STAKE;
-            let plan = ProviderPlan { descriptor, stake, workshop: None, cheats: false };
+            let plan =
+                ProviderPlan { descriptor, stake, workshop: None, notes: None, cheats: false };
             let key = SecretKey::from_seed(files::random()?);
             let gateway = doors.gateway(&key).await?;
             let relay = doors.relay().url.clone();

@@ -8,6 +8,7 @@ use crate::{
     settings::ProvideSettings,
     stop::StopSignal,
     work::{
+        account::{self, AccountKeeper, Draw},
         connect::Session,
         machine::{self, OfferTerms},
         provider::{Leave, Provider, ProviderPlan},
@@ -26,7 +27,7 @@ use tg_provider::{
     hours::{Hours, Zone},
     idle::{IdleRules, IdleSampler, IdleWatch, Idleness},
 };
-use tg_types::{AccountId, Features, NodeDescriptor, NodeId};
+use tg_types::{AccountId, Amount, Features, NodeDescriptor, NodeId};
 
 /// How often the wish to stop and the deeds are looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -59,6 +60,10 @@ pub(super) fn run(settings: ProvideSettings, printer: &Printer) -> Result<Exit, 
     let ProvideSettings { way, state, arguments } = settings;
     let stop = StopSignal::listen().or_fail("signals cannot be heard", "try again")?;
     let mut watch = Watch::new(&arguments, &state, printer)?;
+    let path = account::path(&state, &arguments.name);
+    let hint = format!("look at {}, or move it away to begin anew", path.display());
+    let keeper = AccountKeeper::open(path, arguments.power_cost);
+    let mut keeper = keeper.or_fail("the account of this node cannot be read", hint)?;
     let session = Session::open(&way, arguments.name.as_str())?;
     let what = "this machine cannot offer its services";
     let hint = format!("its account is {}; has it enough money for --stake?", session.account());
@@ -67,6 +72,7 @@ pub(super) fn run(settings: ProvideSettings, printer: &Printer) -> Result<Exit, 
         descriptor: descriptor.clone(),
         stake: arguments.stake,
         workshop: watch.workshop.clone(),
+        notes: Some(state.join(format!("promises-{}", arguments.name))),
         cheats: false,
     };
     let key = tg_types::SecretKey::from_seed(*session.key.expose_seed());
@@ -75,7 +81,8 @@ pub(super) fn run(settings: ProvideSettings, printer: &Printer) -> Result<Exit, 
     let provider = session.runtime.block_on(starting).or_fail(what, hint)?;
     let ready = ready(&session, &provider, &watch.catalogue, &descriptor);
     printer.result(&ready, || ready_text(&ready, printer));
-    let last = work(&session, &provider, &mut watch, &arguments, descriptor, &stop, printer);
+    let mut desk = Desk { session: &session, provider: &provider, printer, keeper: &mut keeper };
+    let last = desk.work(&mut watch, &arguments, descriptor, &stop);
     let grace = Duration::from_secs(arguments.grace);
     printer.say("Finishing what was begun; ^C again leaves it to others.");
     let left = session.runtime.block_on(provider.leave(last, grace));
@@ -87,45 +94,75 @@ pub(super) fn run(settings: ProvideSettings, printer: &Printer) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// Everything between start and stop. Gives the last offer.
-fn work(
-    session: &Session,
-    provider: &Provider,
-    watch: &mut Watch,
-    arguments: &ProvideArguments,
-    mut descriptor: NodeDescriptor,
-    stop: &StopSignal,
-    printer: &Printer,
-) -> NodeDescriptor {
-    let (mut told, mut looked) = (Deeds::default(), Instant::now());
-    while !stop.came_within(LOOK) {
-        let deeds = provider.deeds();
-        if deeds != told {
-            told = deeds;
-            printer.say(format_args!(
-                "{} runs shown, {} checks passed, {} objections, {} given up",
-                deeds.runs, deeds.checks, deeds.objections, deeds.given_up
-            ));
+/// What the work of a node goes through.
+struct Desk<'a> {
+    session: &'a Session,
+    provider: &'a Provider,
+    printer: &'a Printer,
+    keeper: &'a mut AccountKeeper,
+}
+
+impl Desk<'_> {
+    /// Everything between start and stop. Gives the last offer.
+    fn work(
+        &mut self,
+        watch: &mut Watch,
+        arguments: &ProvideArguments,
+        mut descriptor: NodeDescriptor,
+        stop: &StopSignal,
+    ) -> NodeDescriptor {
+        let (mut told, mut looked) = (Deeds::default(), Instant::now());
+        let mut counted = Instant::now();
+        while !stop.came_within(LOOK) {
+            let deeds = self.provider.deeds();
+            let draw = Draw::of(&watch.catalogue, arguments.watts);
+            self.keeper.add(deeds, counted.elapsed(), draw);
+            counted = Instant::now();
+            self.tell(&mut told, deeds);
+            if looked.elapsed() < LOOK_AROUND {
+                continue;
+            }
+            looked = Instant::now();
+            self.save();
+            let Ok((now, reason)) = watch.look(arguments) else { continue };
+            if now == descriptor {
+                continue;
+            }
+            if now.is_open != descriptor.is_open {
+                self.printer.say(reason);
+            } else {
+                self.printer.say("The devices have changed; the offer follows.");
+            }
+            match self.session.runtime.block_on(self.provider.change(now.clone())) {
+                Ok(()) => descriptor = now,
+                Err(error) => {
+                    self.printer.say(format_args!("The offer could not be changed: {error}."));
+                }
+            }
         }
-        if looked.elapsed() < LOOK_AROUND {
-            continue;
+        self.save();
+        descriptor
+    }
+
+    /// Says what was done since the last time.
+    fn tell(&self, told: &mut Deeds, deeds: Deeds) {
+        let Deeds { runs, checks, objections, given_up, earned, lost, is_busy: _ } = deeds;
+        if (Deeds { is_busy: told.is_busy, ..deeds }) == *told {
+            return;
         }
-        looked = Instant::now();
-        let Ok((now, reason)) = watch.look(arguments) else { continue };
-        if now == descriptor {
-            continue;
-        }
-        if now.is_open != descriptor.is_open {
-            printer.say(reason);
-        } else {
-            printer.say("The devices have changed; the offer follows.");
-        }
-        match session.runtime.block_on(provider.change(now.clone())) {
-            Ok(()) => descriptor = now,
-            Err(error) => printer.say(format_args!("The offer could not be changed: {error}.")),
+        *told = deeds;
+        let lost = if lost == Amount::ZERO { String::new() } else { format!(", {lost} lost") };
+        self.printer.say(format_args!(
+            "{runs} runs shown, {checks} checks passed, {objections} objections, {given_up} given \
+             up; {earned} TGRID earned{lost}"
+        ));
+    }
+
+    fn save(&mut self) {
+        if let Err(error) = self.keeper.save() {
+            self.printer.say(format_args!("The account could not be written: {error}."));
         }
     }
-    descriptor
 }
 
 /// What decides whether work is taken.

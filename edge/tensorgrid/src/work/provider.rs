@@ -2,9 +2,10 @@
 
 use super::connect::wrap_secret;
 use crate::files;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tg_agent::agent::{Agent, AgentConfig, Deeds};
+use tg_agent::agent::{Agent, AgentConfig, AgentError, Deeds};
 use tg_agent::task_run::Workshop;
 use tg_gateway::{Gateway, GatewayError};
 use tg_ledger::{AccountEntry, NodeEntry, StakeEntry, keys};
@@ -28,8 +29,8 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(crate) enum ProviderError {
     #[error(transparent)]
     Gateway(#[from] GatewayError),
-    #[error("the agent cannot answer calls")]
-    Serve(#[from] tg_net::ServeError),
+    #[error(transparent)]
+    Agent(#[from] AgentError),
 }
 
 /// What a node is to be.
@@ -40,6 +41,8 @@ pub(crate) struct ProviderPlan {
     pub(crate) stake: Amount,
     /// Where it runs strangers' programs, if it does.
     pub(crate) workshop: Option<Arc<Workshop>>,
+    /// Where it notes what it has committed to, if it may come back.
+    pub(crate) notes: Option<PathBuf>,
     /// Whether it lies, to show that it is caught.
     pub(crate) cheats: bool,
 }
@@ -69,7 +72,7 @@ impl Provider {
         key: SecretKey,
         plan: ProviderPlan,
     ) -> Result<Self, ProviderError> {
-        let ProviderPlan { descriptor, stake, workshop, cheats } = plan;
+        let ProviderPlan { descriptor, stake, workshop, notes, cheats } = plan;
         back(&gateway, &key, stake).await?;
         let node = offer(&gateway, &key, descriptor).await?;
         let own = SecretKey::from_seed(*key.expose_seed());
@@ -81,6 +84,7 @@ impl Provider {
             relay,
             random,
             workshop,
+            notes,
             cheats,
         };
         Ok(Self { agent: Agent::start(config)?, gateway, key, node })

@@ -156,7 +156,8 @@ pub(crate) async fn providers(
         let devices = machine::devices(&catalogue, &gpus, PROVIDERS, features);
         let descriptor = terms.with(devices, true).map_err(|_| StoryError::NoDevice)?;
         let workshop = workshop.clone();
-        let plan = ProviderPlan { descriptor, stake: machine::STAKE, workshop, cheats };
+        let plan =
+            ProviderPlan { descriptor, stake: machine::STAKE, workshop, notes: None, cheats };
         let key = SecretKey::from_seed(crate::files::random()?);
         let gateway = doors.gateway(&key).await?;
         let relay = doors.relay().url.clone();

@@ -61,7 +61,8 @@ fn machine_joins_with_a_ticket_runs_a_command_and_leaves() {
     let _turn = turn();
     let network = Network::start();
     let (there, client) = (Home::new(), Home::new());
-    let provider = network.provider(&there, &["--region", "attic"]);
+    let power = ["--power-cost", "0.30/kWh", "--watts", "100"];
+    let provider = network.provider(&there, &[&["--region", "attic"], &power[..]].concat());
     let node = provider.ready["node"].as_str().expect("an id").to_owned();
     let listed = network.home.run(&["--json", "nodes"]).expect(0).json();
     let first = &listed["nodes"][0];
@@ -71,7 +72,7 @@ fn machine_joins_with_a_ticket_runs_a_command_and_leaves() {
     fs::write(&words, "one two three").expect("writes");
     let input = format!("words={}", text(&words));
     let out = client.path("out");
-    let command = "wc -w < /in/words | tr -d ' ' | tee /out/count; echo done >&2";
+    let command = "sleep 1; wc -w < /in/words | tr -d ' ' | tee /out/count; echo done >&2";
     let run = ["--json", "run", "--join", &network.ticket, "-i", &input, "-o", text(&out), "--"];
     let ran = client.run(&[&run[..], &["sh", "-c", command]].concat()).expect(0).json();
     assert_eq!((&ran["status"], &ran["ended"]), (&"settled".into(), &"exited 0".into()));
@@ -92,6 +93,12 @@ fn machine_joins_with_a_ticket_runs_a_command_and_leaves() {
     assert_eq!(provider.stop("INT").0.code(), Some(0));
     let listed = network.home.run(&["--json", "nodes"]).expect(0).json();
     assert_eq!(listed["nodes"].as_array().map(Vec::len), Some(0), "{listed}");
+    let earnings = ["--json", "earnings", "--tgrid-worth", "2", "--join", &network.ticket];
+    let earned = there.run(&earnings).expect(0).json();
+    assert_ne!((&earned["earned"], &earned["lost"]), (&"0".into(), &"0".into()), "{earned}");
+    assert_eq!((&earned["lost"], &earned["registered"]), (&"0".into(), &false.into()), "{earned}");
+    let known = ["energy", "power_cost", "net"].map(|what| earned[what].is_string());
+    assert_eq!(known, [true; 3], "{earned}");
     network.stop();
 }
 
@@ -231,5 +238,11 @@ fn jobs_of_dying_providers_all_end_slow() {
         assert_eq!(paid.filter(|run| run["state"] == "revealed").count(), 1, "{shown}");
     }
     assert_eq!(kills, JOBS / 5);
+    // Who comes back keeps what it has committed to, so nobody has lost anything.
+    for home in &homes {
+        let earnings = ["--json", "earnings", "--join", &network.ticket];
+        let earned = home.run(&earnings).expect(0).json();
+        assert_eq!(earned["stake"], "100", "{earned}");
+    }
     network.stop();
 }

@@ -38,6 +38,11 @@ const VULKAN_DRIVERS: [&str; 2] = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d
 /// What gives a machine without a GPU a Vulkan driver.
 const VULKAN_PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
 
+/// Programs that some tests try things out with, and the packages that have them. Where one is
+/// missing, those tests say loudly what they could not try.
+const LAB_TOOLS: [(&str, &str); 4] =
+    [("ip", "iproute2"), ("nft", "nftables"), ("tcpdump", "tcpdump"), ("bwrap", "bubblewrap")];
+
 /// One row of the table.
 struct Step {
     name: &'static str,
@@ -134,10 +139,14 @@ impl std::fmt::Display for Summary {
 pub(crate) fn run(root: &Path) -> bool {
     let strict = std::env::var("CI").is_ok_and(|value| value == "true");
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let lab: Vec<&str> = LAB_TOOLS.iter().filter(|it| !is_on_path(it.0)).map(|it| it.1).collect();
+    if strict && !lab.is_empty() {
+        install(&lab);
+    }
     let world = World {
         missing: |need| {
             if strict && matches!(need, Need::Vulkan) && !has_vulkan() {
-                install_vulkan();
+                install(&VULKAN_PACKAGES);
             }
             missing(root, &cargo, need)
         },
@@ -241,12 +250,18 @@ fn announces_driver(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "json")
 }
 
-/// Tries to install a Vulkan driver, which takes root and apt-get. Only a machine that is made for
-/// these steps wants that unasked; if it fails, the need is not met and the step says so.
-fn install_vulkan() {
-    println!("no Vulkan driver, installing {}", VULKAN_PACKAGES.join(" "));
+/// Whether a program can be started by its name.
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Tries to install packages, which takes root and apt-get. Only a machine that is made for these
+/// steps wants that unasked; if it fails, whoever needs them says so.
+fn install(packages: &[&str]) {
+    println!("installing {}", packages.join(" "));
     let calls: [&[&str]; 2] = [&["update"], &["install", "-y", "--no-install-recommends"]];
-    for (call, packages) in calls.into_iter().zip([&[][..], &VULKAN_PACKAGES[..]]) {
+    for (call, packages) in calls.into_iter().zip([&[][..], packages]) {
         let status = Command::new("apt-get").args(call).args(packages).status();
         println!("apt-get {}: {status:?}", call.join(" "));
     }

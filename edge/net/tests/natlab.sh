@@ -18,6 +18,7 @@ skip() { echo "natlab: SKIPPED: $1" >&2; exit 77; }
 for tool in ip nft tcpdump timeout; do
   command -v "$tool" >/dev/null || skip "$tool is missing"
 done
+unshare --net nft add table ip probe 2>/dev/null || skip "this kernel has no nftables"
 [ -x "${1:-}" ] || { echo "natlab: usage: natlab.sh PATH-OF-TG-NATLAB" >&2; exit 2; }
 
 bin=$1

@@ -5,6 +5,7 @@ mod jobs;
 mod kill;
 mod misuse;
 mod model;
+mod nat;
 mod provide;
 mod readme;
 mod support;

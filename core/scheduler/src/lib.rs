@@ -6,11 +6,13 @@
 //! then the id, so that every validator decides alike.
 
 mod change;
+mod model;
 mod rule;
 
 pub use change::{Change, cheapest_change};
 pub use rule::Rule;
 
+use model::is_of_model;
 use tg_types::{
     AccountId, Amount, Bps, Device, DurationMs, JobSpec, NodeDescriptor, NodeId, ProgramFacts, Work,
 };
@@ -144,7 +146,7 @@ pub fn explain(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Explanation {
 fn suits(spec: &JobSpec, device: &Device) -> bool {
     let needs = &spec.needs;
     needs.kind.is_none_or(|kind| kind == device.kind)
-        && needs.model.as_ref().is_none_or(|model| *model == device.model)
+        && needs.model.as_ref().is_none_or(|model| is_of_model(model, &device.model))
         && device.memory_mib >= needs.memory_mib_min
         && device.features.contains(needs.features)
 }

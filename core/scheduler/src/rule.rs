@@ -2,6 +2,7 @@
 
 use tg_types::Device;
 
+use crate::model::is_of_model;
 use crate::{Ask, Offer, price, suits};
 
 macro_rules! rules {
@@ -69,8 +70,9 @@ impl Rule {
     pub(crate) fn admits(self, ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
         let (needs, descriptor) = (&ask.spec.needs, offer.descriptor);
         let kind = |device: &Device| needs.kind.is_none_or(|kind| kind == device.kind);
-        let model =
-            |device: &Device| needs.model.as_ref().is_none_or(|model| *model == device.model);
+        let model = |device: &Device| {
+            needs.model.as_ref().is_none_or(|model| is_of_model(model, &device.model))
+        };
         let any =
             |is_fit: &dyn Fn(&Device) -> bool| descriptor.devices.as_slice().iter().any(is_fit);
         match self {

@@ -47,7 +47,7 @@ wire! {
     pub struct Needs {
         /// Its kind; any if absent.
         pub kind: Option<DeviceKind>,
-        /// The maker's name for it; any if absent.
+        /// Words of the maker's name for it; any if absent.
         pub model: Option<Name>,
         /// Its least memory.
         pub memory_mib_min: u32,

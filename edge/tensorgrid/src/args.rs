@@ -94,6 +94,8 @@ pub(crate) enum CommandArguments {
     Cp(jobs::CopyArguments),
     /// Take a waiting job back
     Stop(jobs::JobArguments),
+    /// Hand a stopped, failed or expired job in again, without its files
+    Resume(jobs::JobArguments),
     /// Offer this machine: take runs and checks, and be paid for them, until ^C
     Provide(provide::ProvideArguments),
     /// What this machine has, what is wrong with it, and how to mend it

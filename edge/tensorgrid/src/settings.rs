@@ -231,6 +231,7 @@ pub(crate) enum JobCommand {
     Show(JobArguments),
     Why(JobArguments),
     Stop(JobArguments),
+    Resume(JobArguments),
     Logs(LogsArguments),
     Copy(CopyArguments),
 }
@@ -357,6 +358,7 @@ impl Settings {
             CommandArguments::Show(job) => jobs(homes.way(join), JobCommand::Show(job)),
             CommandArguments::Why(job) => jobs(homes.way(join), JobCommand::Why(job)),
             CommandArguments::Stop(job) => jobs(homes.way(join), JobCommand::Stop(job)),
+            CommandArguments::Resume(job) => jobs(homes.way(join), JobCommand::Resume(job)),
             CommandArguments::Provide(arguments) => {
                 let state = homes.state.clone();
                 let way = homes.way(join);

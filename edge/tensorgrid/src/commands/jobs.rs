@@ -3,6 +3,7 @@
 
 mod fetch;
 mod plan;
+mod resume;
 mod run;
 mod why;
 
@@ -36,6 +37,7 @@ pub(super) fn run(settings: &JobSettings, printer: &Printer) -> Result<Exit, Fai
         JobCommand::Logs(arguments) => fetch::logs(&session, arguments, printer),
         JobCommand::Copy(arguments) => fetch::copy(&session, arguments, printer),
         JobCommand::Stop(arguments) => stop(&session, arguments, printer),
+        JobCommand::Resume(arguments) => resume::resume(&session, arguments, printer),
     };
     session.close();
     done

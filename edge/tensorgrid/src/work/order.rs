@@ -272,7 +272,32 @@ impl Client<'_> {
         let sealed = Package::seal_inputs(&plain, &self.whose(), &keys, || chance.draw())?;
         let kept = self.gateway.keep(&sealed).await?;
         let spec = order.spec(work, kept, quote.charges.pay);
-        let specs = List::new(vec![spec; count]).map_err(|_| OrderError::Price)?;
+        self.hand_in(vec![spec; count], quote, lane).await
+    }
+
+    /// Hands in once more what was asked for before, at a new price. Its package is fetched from
+    /// validators that still keep it and given to all of them again.
+    pub(crate) async fn submit_again(
+        &self,
+        spec: &JobSpec,
+        quote: &Quote,
+    ) -> Result<JobId, OrderError> {
+        let package = self.gateway.package(&spec.package, spec.package_bytes).await?;
+        let (package, package_bytes) = self.gateway.keep(&package).await?;
+        let spec = JobSpec { package, package_bytes, pay: quote.charges.pay, ..spec.clone() };
+        let jobs = self.hand_in(vec![spec], quote, Lane::FIRST).await?;
+        jobs.first().copied().ok_or(OrderError::Gone)
+    }
+
+    /// Hands jobs in that are priced alike.
+    async fn hand_in(
+        &self,
+        specs: Vec<JobSpec>,
+        quote: &Quote,
+        lane: Lane,
+    ) -> Result<Vec<JobId>, OrderError> {
+        let count = specs.len();
+        let specs = List::new(specs).map_err(|_| OrderError::Price)?;
         let times = u64::try_from(count).unwrap_or(u64::MAX);
         let escrow_max = quote.charges.escrow.times(times).map_err(|_| OrderError::Price)?;
         let action = Action::SubmitJobs { specs, escrow_max };

@@ -148,6 +148,40 @@ fn job_of_a_killed_provider_is_done_elsewhere() {
     network.stop();
 }
 
+/// Goal: a job that was taken back is done after all, without the files it was made of. Method: it
+/// waits in a network without nodes, is stopped, its input is deleted, a node joins.
+#[test]
+fn stopped_job_is_resumed_without_its_files() {
+    let _turn = turn();
+    let network = Network::start();
+    let given = network.home.path("given");
+    fs::write(&given, "kept").expect("writes");
+    let there = Home::new();
+    let far = network.provider(&there, &["--region", "attic"]);
+    let input = format!("given={}", text(&given));
+    let run = ["--json", "run", "--detach", "--region", "mars", "-i", &input, "--"];
+    let ran = network.home.run(&[&run[..], &["cat", "/in/given"]].concat()).expect(0).json();
+    let job = ran["job"].as_str().expect("an id");
+    let early = network.home.run(&["resume", job]).expect(1);
+    assert!(early.err.contains("goes on by itself"), "{early:?}");
+    network.home.run(&["stop", job]).expect(0);
+    fs::remove_file(&given).expect("removes");
+    let resumed = network.home.run(&["--json", "resume", job]).expect(0).json();
+    let again = resumed["job"].as_str().expect("an id");
+    assert_ne!(again, job);
+    let strangers = Home::new();
+    let refused = strangers.run(&["resume", job, "--join", &network.ticket]).expect(1);
+    assert!(refused.err.contains("somebody else's"), "{refused:?}");
+    // It still asks for a node on Mars, which comes now.
+    assert_eq!(far.stop("INT").0.code(), Some(0));
+    let _near = network.provider(&there, &["--region", "mars"]);
+    network.wait_settled(again, PATIENCE);
+    assert_eq!(network.home.run(&["logs", again]).expect(0).out, "kept");
+    let done = network.home.run(&["resume", again]).expect(1);
+    assert!(done.err.contains("is done"), "{done:?}");
+    network.stop();
+}
+
 /// Goal: jobs that cannot be placed say which rule is in the way and what would help.
 #[test]
 fn impossible_jobs_say_why_they_wait() {

@@ -54,7 +54,8 @@ async fn explanation(session: &Session, entry: &JobEntry) -> Result<WhyView, Ord
     Ok(Market::look(&session.gateway).await?.explain(entry, facts.as_ref()))
 }
 
-async fn program_facts(
+/// What is known of a job's program, if it is one of tensors.
+pub(super) async fn program_facts(
     session: &Session,
     entry: &JobEntry,
 ) -> Result<Option<ProgramFacts>, OrderError> {

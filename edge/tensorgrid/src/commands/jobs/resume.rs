@@ -1,0 +1,81 @@
+//! `resume`: a job that was stopped, failed or expired is handed in again. Its sealed package is
+//! still with the validators, so nothing has to be read or sealed anew, and nobody needs the files
+//! it was made of. It begins at its beginning: this version keeps no checkpoints.
+
+use super::{find, why::program_facts};
+use crate::{
+    args::jobs::JobArguments,
+    failure::{Exit, Failure, OrFail as _},
+    printer::Printer,
+    work::{
+        connect::Session,
+        market::{Market, Quote},
+        order::{Client, OrderError},
+    },
+};
+use serde::Serialize;
+use tg_api::{
+    text::{Text, Tgrid},
+    view::JobView,
+};
+use tg_ledger::JobEntry;
+use tg_types::{JobId, JobStatus};
+
+#[derive(Serialize)]
+struct Resumed {
+    job: Text<JobId>,
+    /// The job that it goes on with.
+    from: Text<JobId>,
+    /// What is locked for it at most.
+    escrow: Tgrid,
+}
+
+/// `resume`
+pub(super) fn resume(
+    session: &Session,
+    arguments: &JobArguments,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let from = arguments.job;
+    let entry = find(session, from)?;
+    refuse(session, from, &entry)?;
+    let hint = "packages are kept for a while only; hand it in anew with `tensorgrid run`";
+    let handed_in = session.runtime.block_on(hand_in(session, &entry));
+    let (job, quote) = handed_in.or_fail("the job cannot be handed in again", hint)?;
+    let resumed = Resumed { job: Text(job), from: Text(from), escrow: Tgrid(quote.charges.escrow) };
+    printer.result(&resumed, || {
+        format!(
+            "Job {job} does the work of {from}, from its beginning; {} TGRID are locked.\n\
+             `tensorgrid cp {job}` gets the result.\n",
+            resumed.escrow
+        )
+    });
+    Ok(Exit::Done)
+}
+
+/// Refuses what needs no second try.
+fn refuse(session: &Session, job: JobId, entry: &JobEntry) -> Result<(), Failure> {
+    if entry.owner != session.account() {
+        let hint = "only its owner can; `tensorgrid wallet list` shows your accounts";
+        return Err(Failure::new(format!("job {job} is somebody else's"), hint));
+    }
+    let status = JobView::from(entry).status;
+    match entry.status {
+        JobStatus::Cancelled | JobStatus::Expired | JobStatus::Failed => Ok(()),
+        JobStatus::Settled => {
+            let hint = format!("`tensorgrid cp {job}` gets its result");
+            Err(Failure::new(format!("job {job} is done"), hint))
+        }
+        JobStatus::Queued | JobStatus::Running | JobStatus::Checking | JobStatus::Disputed => {
+            let hint = format!("`tensorgrid why {job}` tells what it waits for");
+            Err(Failure::new(format!("job {job} is {status} and goes on by itself"), hint))
+        }
+    }
+}
+
+async fn hand_in(session: &Session, entry: &JobEntry) -> Result<(JobId, Quote), OrderError> {
+    let facts = program_facts(session, entry).await?;
+    let quote = Market::look(&session.gateway).await?.quote(&entry.spec, facts.as_ref())?;
+    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    Ok((client.submit_again(&entry.spec, &quote).await?, quote))
+}

@@ -14,7 +14,7 @@ use crate::rules::{BlockEnv, Budget, Rules};
 use crate::session::Session;
 use crate::totals::Count;
 use crate::view::{ChangeSet, View};
-use crate::{beacon, due, fee, first, keys, log};
+use crate::{beacon, capacity, due, fee, first, keys, log};
 
 /// How much later than the genesis says the first block may be. A network may wait for its
 /// validators, but not so long that times come near the end of their range.
@@ -168,6 +168,7 @@ fn open(session: &mut Session<'_>, policy: &mut impl Policy) -> Result<(), Stop>
     beacon::record_certificates(session)?;
     session.log_root = log::append_parent(session)?;
     load_ahead(session)?;
+    capacity::draw_all(session)?;
     draw::draw_all(session)?;
     due::visit(session)?;
     session.events_opening = std::mem::take(&mut session.events);
@@ -176,7 +177,12 @@ fn open(session: &mut Session<'_>, policy: &mut impl Policy) -> Result<(), Stop>
 
 /// Loads what the block will do by itself, all at once.
 fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
-    let loads = [due::load_ahead(session), draw::load_ahead(session), place::load_ahead(session)];
+    let loads = [
+        due::load_ahead(session),
+        capacity::load_ahead(session),
+        draw::load_ahead(session),
+        place::load_ahead(session),
+    ];
     session.all_of(loads)
 }
 

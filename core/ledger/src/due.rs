@@ -14,7 +14,7 @@ use crate::entry::{Entry, entry, key_of};
 use crate::error::{ApplyError, Stop};
 use crate::job::draw;
 use crate::session::Session;
-use crate::{job, keys, node, seen, stake};
+use crate::{capacity, job, keys, node, seen, stake};
 
 /// Items in one page: a page stays below 3 KiB, and a busy second needs few pages.
 pub const PAGE_ITEMS_MAX: usize = 64;
@@ -57,6 +57,11 @@ wire! {
             /// Which.
             node: NodeId,
         } = 6,
+        /// A node may not have shown its capacity in time, or is to be asked for it.
+        CapacityStep {
+            /// Which.
+            node: NodeId,
+        } = 7,
     }
 }
 
@@ -68,7 +73,8 @@ impl DueItem {
             Self::ForgetSeen { .. }
             | Self::ReleaseStake { .. }
             | Self::CloseJob { .. }
-            | Self::LoseRuns { .. } => false,
+            | Self::LoseRuns { .. }
+            | Self::CapacityStep { .. } => false,
         }
     }
 }
@@ -213,6 +219,7 @@ fn visit_item(session: &mut Session<'_>, count: u64) -> Result<(), Stop> {
         DueItem::JobStep { job } => job::miss::fall_due(session, &job)?,
         DueItem::DropNode { node } => node::fall_due(session, &node)?,
         DueItem::LoseRuns { node } => job::run::lose(session, &node)?,
+        DueItem::CapacityStep { node } => capacity::fall_due(session, &node)?,
     }
     let is_page_done = place.index + 1 == PAGE_ITEMS_MAX || session.cursor.due_index == count;
     if is_page_done {
@@ -272,14 +279,16 @@ pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
     let subjects: Vec<StateKey> = items.iter().flat_map(subjects_of).collect();
     let subjects = session.require(&subjects);
     let jobs = jobs_of(session, &items).and_then(|jobs| job::load(session, &jobs));
+    let has_capacity = items.iter().any(|item| matches!(item, DueItem::CapacityStep { .. }));
+    let capacity = if has_capacity { capacity::load_due(session) } else { Ok(()) };
     if !items.iter().any(DueItem::needs_nodes) {
-        return session.all_of([subjects, jobs]);
+        return session.all_of([subjects, jobs, capacity]);
     }
     let nodes = draw::load_ground(session);
     // A node that is busy is dropped later.
     let later = session.env.tick.plus(session.params.jobs.answer_within)?;
     let dates = load_dates(session, &[later]);
-    session.all_of([subjects, jobs, nodes, dates])
+    session.all_of([subjects, jobs, capacity, nodes, dates])
 }
 
 /// The jobs that visiting these items may touch.
@@ -295,7 +304,8 @@ fn jobs_of(session: &mut Session<'_>, items: &[DueItem]) -> Result<Vec<JobId>, S
             }
             DueItem::ForgetSeen { .. }
             | DueItem::ReleaseStake { .. }
-            | DueItem::DropNode { .. } => {}
+            | DueItem::DropNode { .. }
+            | DueItem::CapacityStep { .. } => {}
         }
     }
     Ok(jobs)
@@ -334,7 +344,7 @@ fn subjects_of(item: &DueItem) -> Vec<StateKey> {
         DueItem::CloseJob { job } => vec![keys::job(job)],
         DueItem::JobStep { job } => vec![keys::job(job), keys::dispute(job)],
         DueItem::DropNode { node } => vec![keys::node(node), keys::absence(node)],
-        DueItem::LoseRuns { node } => vec![keys::node(node)],
+        DueItem::LoseRuns { node } | DueItem::CapacityStep { node } => vec![keys::node(node)],
     }
 }
 

@@ -30,6 +30,8 @@ pub enum ListOf {
     Queue,
     /// Results that were committed to at a height.
     Commits(Height),
+    /// Nodes that wait since a height for the beacon that asks them or draws for them.
+    Capacities(Height),
 }
 
 impl ListOf {
@@ -39,6 +41,7 @@ impl ListOf {
             Self::Nodes => [1, 0],
             Self::Queue => [2, 0],
             Self::Commits(height) => [3, height.get()],
+            Self::Capacities(height) => [4, height.get()],
         }
     }
 }

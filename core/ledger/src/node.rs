@@ -10,6 +10,7 @@ use tg_types::ids::{AccountId, JobId, NodeId, Noun, StateKey};
 use tg_types::node::SLOTS_MAX;
 use tg_types::{Amount, Event, Kind, List, NodeDescriptor, PublicKey, Reason, Signature, Tick};
 
+use crate::capacity::{self, Capacity};
 use crate::due::{self, DueItem};
 use crate::entry::{Entry, entry};
 use crate::error::{ApplyError, Fail, Stop};
@@ -42,6 +43,8 @@ entry! {
         pub absent: Option<Tick>,
         /// What is known of its work.
         pub reputation: Reputation,
+        /// What it has shown of its capacity.
+        pub capacity: Capacity,
     }
 }
 
@@ -84,10 +87,11 @@ pub(crate) fn register(
         checks: 0,
         absent: None,
         reputation: Reputation::default(),
+        capacity: Capacity::default(),
     };
     *session.tables.nodes.at_mut(slot) = Some(entry);
     session.emit(Event::NodeRegistered { node: *id, owner });
-    Ok(())
+    Ok(capacity::ask_if_needed(session, id)?)
 }
 
 /// Changes what a node offers. Whoever changes a node is there to do it, so the node counts as
@@ -108,7 +112,7 @@ pub(crate) fn change(
         Some(NodeEntry { descriptor, since, absent: None, ..entry });
     session.forget_nodes();
     session.emit(Event::NodeChanged { node: *id, owner: call.sender });
-    Ok(())
+    Ok(capacity::ask_if_needed(session, id)?)
 }
 
 /// Takes a node out that has nothing to finish.
@@ -191,7 +195,7 @@ pub(crate) fn all(session: &mut Session<'_>) -> Result<Arc<[NodeId]>, Stop> {
     Ok(ids)
 }
 
-/// An owner with a node that is present, and where its stake lies.
+/// An owner with a node that is present and credited, and where its stake lies.
 pub(crate) struct OwnerSeat {
     pub(crate) owner: AccountId,
     /// The one that comes first in the list.
@@ -199,7 +203,7 @@ pub(crate) struct OwnerSeat {
     pub(crate) stake: Slot,
 }
 
-/// Owners of nodes that are present, in the order of their first nodes.
+/// Owners of nodes that are present and credited, in the order of their first nodes.
 pub(crate) fn owners(session: &mut Session<'_>) -> Result<Arc<[OwnerSeat]>, Stop> {
     if let Some(owners) = &session.owners {
         return Ok(Arc::clone(owners));
@@ -207,8 +211,11 @@ pub(crate) fn owners(session: &mut Session<'_>) -> Result<Arc<[OwnerSeat]>, Stop
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for node in all(session)?.iter() {
+        let params = &session.params.capacity;
+        let is_fit =
+            |entry: &&NodeEntry| entry.absent.is_none() && entry.credit_mib(params).is_some();
         let entry = session.tables.nodes.get(node.as_bytes())?;
-        let owner = entry.filter(|entry| entry.absent.is_none()).map(|entry| entry.owner);
+        let owner = entry.filter(is_fit).map(|entry| entry.owner);
         if let Some(owner) = owner.filter(|owner| seen.insert(*owner)) {
             let stake = session.tables.stakes.find(owner.as_bytes())?;
             found.push(OwnerSeat { owner, node: *node, stake });

@@ -44,6 +44,9 @@ pub enum PlantedBug {
     SlashHonest,
     /// The provider may answer in a dispute when it is not its turn.
     SkipTurn,
+    /// Blocks of a filled memory are believed unseen. The simulator does not fill memories, so
+    /// only the ledger's own tests notice it.
+    TrustOpenings,
 }
 
 #[cfg(feature = "planted-bugs")]

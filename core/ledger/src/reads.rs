@@ -3,7 +3,7 @@
 //! What is not named here (an offender's stake, a full page of the due queue) is asked for by
 //! [`crate::ApplyError::Missing`]. So this list may be too short, but never decides anything.
 
-use tg_types::ids::{JobId, StateKey};
+use tg_types::ids::{JobId, NodeId, StateKey};
 use tg_types::{Action, CheckedTx, Genesis, Height, Params, Tick, TxBody, Work};
 
 use crate::entry::key_of;
@@ -43,7 +43,9 @@ fn add_block(genesis: &Genesis, env: &BlockEnv, out: &mut Vec<StateKey>) {
     for (height, _) in &env.certificates {
         out.extend([keys::header(*height), keys::beacon(*height)]);
         let drawn = height.minus(BEACON_DELAY);
-        out.extend(drawn.map(|height| keys::list_head(ListOf::Commits(height))));
+        for height in drawn.iter().copied() {
+            out.extend([ListOf::Commits, ListOf::Capacities].map(|of| keys::list_head(of(height))));
+        }
     }
     out.extend([ListOf::Queue, ListOf::Nodes].map(keys::list_head));
     // The due queue has usually come as far as the parent's second.
@@ -73,6 +75,14 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
         }
         Action::RegisterNode { node, .. } | Action::ChangeNode { node, .. } => {
             out.push(keys::node(node));
+            add_list(ListOf::Capacities(env.height), out);
+        }
+        Action::CommitCapacity { .. } => {
+            out.push(keys::node(&NodeId::new(*body.sender.as_bytes())));
+            add_list(ListOf::Capacities(env.height), out);
+        }
+        Action::ShowCapacity { .. } => {
+            out.push(keys::node(&NodeId::new(*body.sender.as_bytes())));
         }
         Action::LeaveNode { node } => out.extend([keys::node(node), keys::absence(node)]),
         Action::ReportAbsent { nodes, .. } => {
@@ -103,8 +113,7 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
             out.push(key_of::<PieceEntry>(keys::draft_piece_id(&draft, *piece)));
         }
         Action::CommitResults { seals } | Action::CommitChecks { seals } => {
-            out.push(keys::list_head(ListOf::Commits(env.height)));
-            out.push(keys::list_page(ListOf::Commits(env.height), 0));
+            add_list(ListOf::Commits(env.height), out);
             seals.as_slice().iter().for_each(|item| add_job(&item.job, out));
         }
         Action::RevealResults { results } => {
@@ -121,6 +130,11 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
         | Action::CancelJob { job } => add_job(job, out),
         Action::SubmitEvidence { .. } => {}
     }
+}
+
+/// The beginning of a list that belongs to one height.
+fn add_list(list: ListOf, out: &mut Vec<StateKey>) {
+    out.extend([keys::list_head(list), keys::list_page(list, 0)]);
 }
 
 /// What every step of a job looks at.

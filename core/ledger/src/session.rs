@@ -17,6 +17,7 @@ use crate::absence::{self, AbsenceEntry};
 use crate::account::{self, AccountEntry};
 use crate::admit;
 use crate::beacon::{BeaconEntry, HeaderEntry};
+use crate::capacity;
 use crate::cursor::Cursor;
 use crate::due::{DueHead, DuePage};
 use crate::error::{ApplyError, Fail, Stop};
@@ -270,6 +271,8 @@ impl<'a> Session<'a> {
             Action::JudgeDispute { job, evidence } => {
                 dispute::judge(self, call, job, evidence.as_slice())?;
             }
+            Action::CommitCapacity { root } => capacity::commit(self, call, *root)?,
+            Action::ShowCapacity { openings } => capacity::show(self, call, openings.as_slice())?,
             Action::SubmitEvidence { evidence } => {
                 slash::report(self, call, evidence.as_slice())?;
             }

@@ -29,7 +29,7 @@ pub enum Change {
 /// The cheapest change: waiting costs nothing, money less than giving up what was asked for, and
 /// one change less than several. Among changes of a kind, the smallest.
 pub fn cheapest_change(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
-    let waiting = [Rule::Busy, Rule::Stake, Rule::Closed, Rule::Absent];
+    let waiting = [Rule::Busy, Rule::Stake, Rule::Closed, Rule::Unproved, Rule::Absent];
     for rule in waiting {
         if offers.iter().any(|offer| fits_but_for(ask, offer, rule)) {
             return Some(Change::Wait(rule));
@@ -61,7 +61,11 @@ fn single(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
         return Some(Change::AnyRegion);
     }
     let devices = || offers.iter().flat_map(|offer| offer.descriptor.devices.as_slice());
-    let mut memories: Vec<u32> = devices().map(|device| device.memory_mib).collect();
+    let credited = |offer: &Offer<'_>| {
+        let devices = offer.descriptor.devices.as_slice().iter();
+        devices.map(|device| offer.credited_mib(device)).collect::<Vec<u32>>()
+    };
+    let mut memories: Vec<u32> = offers.iter().flat_map(credited).collect();
     memories.retain(|memory| *memory < ask.spec.needs.memory_mib_min);
     memories.sort_unstable();
     memories.dedup();
@@ -92,7 +96,8 @@ fn several(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
     let reachable = offers.iter().filter(|offer| Rule::Excluded.admits(ask, offer));
     let priced = reachable.filter_map(|offer| {
         let price = price(ask.spec, ask.facts, offer.descriptor)?;
-        let memory = offer.descriptor.devices.as_slice().iter().map(|it| it.memory_mib).max()?;
+        let devices = offer.descriptor.devices.as_slice().iter();
+        let memory = devices.map(|device| offer.credited_mib(device)).max()?;
         Some((price, offer.node, memory))
     });
     let (price, _, memory) = priced.min()?;

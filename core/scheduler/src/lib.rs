@@ -43,6 +43,8 @@ pub struct Offer<'a> {
     pub running: u16,
     /// Whether validators see it.
     pub is_present: bool,
+    /// The memory it is credited with of any device; nothing if it has not shown its capacity.
+    pub credit_mib: Option<u32>,
     /// What of the owner's stake stands for nothing yet.
     pub stake_free: Amount,
     /// The lower bound of its reputation.
@@ -97,7 +99,8 @@ pub fn fit(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<Rank, Rule> {
     }
     let (spec, descriptor) = (ask.spec, offer.descriptor);
     let devices = descriptor.devices.as_slice().iter();
-    let memory = devices.filter(|device| suits(spec, device)).map(|device| device.memory_mib).min();
+    let suitable = devices.filter(|device| suits(spec, offer, device));
+    let memory = suitable.map(|device| offer.credited_mib(device)).min();
     let left = memory.unwrap_or(u32::MAX).saturating_sub(spec.needs.memory_mib_min);
     let price = price(spec, ask.facts, descriptor).unwrap_or(Amount::CAP);
     let doubt = Bps::WHOLE.points().saturating_sub(offer.reputation.points());
@@ -142,12 +145,19 @@ pub fn explain(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Explanation {
     Explanation { fitting, removed, change }
 }
 
+impl Offer<'_> {
+    /// The memory of a device as far as it is credited.
+    fn credited_mib(&self, device: &Device) -> u32 {
+        device.memory_mib.min(self.credit_mib.unwrap_or(0))
+    }
+}
+
 /// Whether a device is of the kind that a job needs; what it costs does not matter here.
-fn suits(spec: &JobSpec, device: &Device) -> bool {
+fn suits(spec: &JobSpec, offer: &Offer<'_>, device: &Device) -> bool {
     let needs = &spec.needs;
     needs.kind.is_none_or(|kind| kind == device.kind)
         && needs.model.as_ref().is_none_or(|model| is_of_model(model, &device.model))
-        && device.memory_mib >= needs.memory_mib_min
+        && offer.credited_mib(device) >= needs.memory_mib_min
         && device.features.contains(needs.features)
 }
 

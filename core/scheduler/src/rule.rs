@@ -37,6 +37,8 @@ macro_rules! rules {
 rules! {
     /// Validators do not see it.
     Absent, "absent", "are not seen by the validators";
+    /// It has not shown its capacity.
+    Unproved, "unproved", "have not proved what they can do yet";
     /// It takes no runs now.
     Closed, "closed", "take no runs at this time";
     /// It or its owner has had this job, or may not have it.
@@ -77,6 +79,7 @@ impl Rule {
             |is_fit: &dyn Fn(&Device) -> bool| descriptor.devices.as_slice().iter().any(is_fit);
         match self {
             Self::Absent => offer.is_present,
+            Self::Unproved => offer.credit_mib.is_some(),
             Self::Closed => descriptor.is_open,
             Self::Excluded => !ask.excluded.contains(&offer.owner),
             Self::Region => needs.region.as_ref().is_none_or(|at| *at == descriptor.region),
@@ -85,7 +88,7 @@ impl Rule {
             Self::Features => any(&|device| {
                 kind(device) && model(device) && device.features.contains(needs.features)
             }),
-            Self::Memory => any(&|device| suits(ask.spec, device)),
+            Self::Memory => any(&|device| suits(ask.spec, offer, device)),
             Self::Price => {
                 let price = price(ask.spec, ask.facts, descriptor);
                 price.is_some_and(|price| price <= ask.spec.pay)

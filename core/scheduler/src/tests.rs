@@ -49,6 +49,7 @@ fn offer(number: u8, descriptor: &NodeDescriptor) -> Offer<'_> {
         descriptor,
         running: 0,
         is_present: true,
+        credit_mib: Some(u32::MAX),
         stake_free: Amount::constant(50_000),
         reputation: Bps::WHOLE,
     }
@@ -85,6 +86,7 @@ fn every_rule_removes_its_node_and_names_the_change() {
     let node = offer(1, &good);
     let wait = |rule| Some(Change::Wait(rule));
     check(&spec, &Offer { is_present: false, ..node }, Rule::Absent, wait(Rule::Absent));
+    check(&spec, &Offer { credit_mib: None, ..node }, Rule::Unproved, wait(Rule::Unproved));
     check(&spec, &Offer { running: 2, ..node }, Rule::Busy, wait(Rule::Busy));
     check(&spec, &Offer { stake_free: Amount::ZERO, ..node }, Rule::Stake, wait(Rule::Stake));
     let closed = NodeDescriptor { is_open: false, ..good.clone() };
@@ -100,6 +102,9 @@ fn every_rule_removes_its_node_and_names_the_change() {
     check(&far, &node, Rule::Region, Some(Change::AnyRegion));
     let huge = with(&|spec| spec.needs.memory_mib_min = 48_000);
     check(&huge, &node, Rule::Memory, Some(Change::Memory(24_000)));
+    let middle = with(&|spec| spec.needs.memory_mib_min = 10_000);
+    let small = Offer { credit_mib: Some(8_000), ..node };
+    check(&middle, &small, Rule::Memory, Some(Change::Memory(8_000)));
     let model = with(&|spec| spec.needs.model = Some(name("h100")));
     check(&model, &node, Rule::Model, Some(Change::Model(name("rtx4090"))));
     let kind = with(&|spec| spec.needs.kind = Some(DeviceKind::Cpu));

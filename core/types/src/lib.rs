@@ -39,12 +39,12 @@ pub use job::{
 };
 pub use key::{Domain, KeyError, Kind, PublicKey, SecretKey, Signature};
 pub use node::{Device, DeviceKind, Features, NodeDescriptor};
-pub use params::{JobParams, Params, ParamsError};
+pub use params::{CapacityParams, JobParams, Params, ParamsError};
 pub use reason::Reason;
 pub use receipt::{BlockReceipt, Event, Receipt, Status};
 pub use tick::{DurationMs, Height, Tick, TimeError};
 pub use traits::{
-    CertificateCheck, DisputePoint, EquivocationCheck, NoPrograms, ProgramFacts, RunClaim,
-    StepJudge, StepVerdict,
+    CertificateCheck, DisputePoint, EquivocationCheck, FillClaim, NoPrograms, ProgramFacts,
+    RunClaim, StepJudge, StepVerdict,
 };
 pub use tx::{Action, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError};

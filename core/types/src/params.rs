@@ -50,6 +50,79 @@ wire! {
         pub due_per_block_max: u32,
         /// Everything about jobs.
         pub jobs: JobParams,
+        /// Everything about what nodes show of their capacity.
+        pub capacity: CapacityParams,
+    }
+}
+
+wire! {
+    /// How nodes show that they have the memory and the speed they claim.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CapacityParams {
+        /// The most blocks of 1 KiB that a node is asked to fill. 0: nobody is asked, and claims
+        /// are believed.
+        pub blocks_max: u32,
+        /// The share of the largest claimed memory that is to be filled.
+        pub share: Bps,
+        /// How long filling may take.
+        pub fill_within: DurationMs,
+        /// How long showing the drawn blocks may take.
+        pub answer_within: DurationMs,
+        /// How long after a failure a node is asked again.
+        pub pause: DurationMs,
+        /// How many blocks are drawn.
+        pub openings: u8,
+        /// How often a node that has shown its capacity is asked again, per million beacons.
+        pub again_per_million: u32,
+        /// How many nodes one beacon asks or draws for.
+        pub per_beacon_max: u32,
+    }
+}
+
+impl CapacityParams {
+    /// Nobody is asked, and claims are believed.
+    pub const OFF: Self = Self { blocks_max: 0, ..Self::local() };
+
+    /// One MiB: filled within milliseconds, so that the way is gone and nobody waits.
+    const fn local() -> Self {
+        Self {
+            blocks_max: CAPACITY_BLOCKS_MIN,
+            share: Bps::WHOLE,
+            fill_within: DurationMs::new(10_000),
+            answer_within: DurationMs::new(10_000),
+            pause: DurationMs::new(10_000),
+            openings: 3,
+            again_per_million: 300,
+            per_beacon_max: 256,
+        }
+    }
+
+    /// Half of what is claimed, up to 4 GiB, within a minute. Of a memory of which a third is not
+    /// there, twelve blocks find none in less than one case of a hundred.
+    const fn open() -> Self {
+        Self {
+            blocks_max: CAPACITY_BLOCKS_MAX,
+            share: Bps::constant(5_000),
+            fill_within: DurationMs::MINUTE,
+            answer_within: DurationMs::MINUTE,
+            pause: DurationMs::new(10 * DurationMs::MINUTE.get()),
+            openings: 12,
+            again_per_million: 100,
+            ..Self::local()
+        }
+    }
+
+    fn bounds(&self) -> [(&'static str, u64, u64, u64); 7] {
+        let least = if self.blocks_max == 0 { 0 } else { CAPACITY_BLOCKS_MIN.into() };
+        [
+            ("blocks_max", self.blocks_max.into(), least, CAPACITY_BLOCKS_MAX.into()),
+            ("fill_within", self.fill_within.get(), 1, DURATION_MAX),
+            ("capacity_answer_within", self.answer_within.get(), 1, DURATION_MAX),
+            ("pause", self.pause.get(), 1, DURATION_MAX),
+            ("openings", self.openings.into(), 1, OPENINGS_MAX),
+            ("again_per_million", self.again_per_million.into(), 0, 1_000_000),
+            ("per_beacon_max", self.per_beacon_max.into(), 1, WORK_MAX),
+        ]
     }
 }
 
@@ -217,6 +290,12 @@ const BOND_MAX: u64 = 1_000;
 const NODES_MAX: u64 = 65_536;
 /// Placements and draws within a block's time; their events fit in a block's receipt.
 const WORK_MAX: u64 = 8_192;
+/// 1 MiB of blocks: the least that the engine fills.
+const CAPACITY_BLOCKS_MIN: u32 = 1 << 10;
+/// 4 GiB of blocks: the most that the engine fills.
+const CAPACITY_BLOCKS_MAX: u32 = 1 << 22;
+/// Blocks that are shown: more would cost a node more fees than its work brings.
+const OPENINGS_MAX: u64 = 64;
 /// A year of the quickest blocks.
 const EXPIRY_HEIGHTS_MAX: u64 = 400_000_000;
 
@@ -242,6 +321,7 @@ impl Params {
             tick_step_max: DurationMs::new(5_000),
             due_per_block_max: 4_000,
             jobs: JobParams::local(),
+            capacity: CapacityParams::local(),
         }
     }
 
@@ -262,6 +342,7 @@ impl Params {
             seen_retention: DurationMs::DAY,
             tick_step_max: DurationMs::new(10_000),
             jobs: JobParams::open(),
+            capacity: CapacityParams::open(),
             ..Self::local()
         }
     }
@@ -285,7 +366,9 @@ impl Params {
             ("expiry_heights_max", self.expiry_heights_max, 1, EXPIRY_HEIGHTS_MAX),
             ("due_per_block_max", self.due_per_block_max.into(), 1, DUE_PER_BLOCK_MAX),
         ];
-        for (name, found, min, max) in bounds.into_iter().chain(self.jobs.bounds()) {
+        for (name, found, min, max) in
+            bounds.into_iter().chain(self.jobs.bounds()).chain(self.capacity.bounds())
+        {
             if found < min || found > max {
                 return Err(ParamsError::Bound { name, found, min, max });
             }
@@ -296,7 +379,7 @@ impl Params {
 
 #[cfg(test)]
 mod tests {
-    use super::{JobParams, Params, ParamsError};
+    use super::{CapacityParams, JobParams, Params, ParamsError};
     use crate::amount::{Amount, Bps};
     use crate::tick::DurationMs;
 
@@ -304,6 +387,8 @@ mod tests {
     fn default_params_pass() {
         assert_eq!(Params::local().check(), Ok(()));
         assert_eq!(Params::open().check(), Ok(()));
+        let off = Params { capacity: CapacityParams::OFF, ..Params::open() };
+        assert_eq!(off.check(), Ok(()));
     }
 
     #[test]
@@ -337,6 +422,25 @@ mod tests {
         ]
     }
 
+    fn capacity_cases() -> Vec<(&'static str, Params)> {
+        let with = |name, change: fn(&mut CapacityParams)| {
+            let mut params = Params::open();
+            change(&mut params.capacity);
+            (name, params)
+        };
+        vec![
+            with("blocks_max", |it| it.blocks_max = 1_023),
+            with("blocks_max", |it| it.blocks_max = (1 << 22) + 1),
+            with("fill_within", |it| it.fill_within = DurationMs::ZERO),
+            with("capacity_answer_within", |it| it.answer_within = DurationMs::MAX),
+            with("pause", |it| it.pause = DurationMs::ZERO),
+            with("openings", |it| it.openings = 0),
+            with("openings", |it| it.openings = 65),
+            with("again_per_million", |it| it.again_per_million = 1_000_001),
+            with("per_beacon_max", |it| it.per_beacon_max = 0),
+        ]
+    }
+
     #[test]
     fn params_that_leave_no_room_are_refused() {
         let local = Params::local;
@@ -355,7 +459,7 @@ mod tests {
             ("due_per_block_max", Params { due_per_block_max: 0, ..local() }),
             ("due_per_block_max", Params { due_per_block_max: 8_193, ..local() }),
         ];
-        for (expected, params) in cases.into_iter().chain(job_cases()) {
+        for (expected, params) in cases.into_iter().chain(job_cases()).chain(capacity_cases()) {
             let error = params.check().expect_err("a bound is broken");
             assert!(
                 matches!(error, ParamsError::Bound { name, .. } if name == expected),

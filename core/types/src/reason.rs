@@ -123,7 +123,12 @@ reasons! {
     EvidenceVoid = 248, "evidence_void", "The evidence decides nothing.";
     PayTooLow = 249, "pay_too_low", "The pay of a run is below the least that is allowed.";
     RunTooLong = 250, "run_too_long", "A run may not take that long.";
-    CheckKeyWrong = 251, "check_key_wrong",
+    CapacityNotThere = 251, "capacity_not_there",
+        "The node is not asked for this step of showing its capacity now.";
+    OpeningWrong = 252, "opening_wrong", "The opening does not show the block that was drawn.";
+    CapacityLimit = 253, "capacity_limit",
+        "As many nodes as may at once have committed to their capacity at this height.";
+    CheckKeyWrong = 254, "check_key_wrong",
         "The answer does not contain the key of the trace, so the check was not done.";
 
     Applied = 300, "applied", "The transaction was carried out.";
@@ -175,6 +180,13 @@ reasons! {
     NodeSlashed = 342, "node_slashed", "A node's owner lost stake for a wrong result.";
     NodeFined = 343, "node_fined", "A node's owner was fined.";
     NodeAbsent = 344, "node_absent", "A quorum of validators does not see the node.";
+    CapacityAsked = 345, "capacity_asked", "A node was asked to show its capacity.";
+    CapacityCommitted = 346, "capacity_committed", "A node committed to a memory that it filled.";
+    CapacityDrawn = 347, "capacity_drawn", "Blocks of a filled memory were drawn.";
+    CapacityShown = 348, "capacity_shown", "A node showed some of the blocks that were drawn.";
+    CapacityProved = 349, "capacity_proved", "A node showed its capacity and is credited with it.";
+    CapacityMissed = 350, "capacity_missed",
+        "A node did not show its capacity in time and gets no work until it does.";
 }
 
 impl Encode for Reason {

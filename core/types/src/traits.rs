@@ -51,6 +51,17 @@ pub struct ProgramFacts {
     pub elements: u64,
 }
 
+/// What is claimed of a memory that was filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FillClaim {
+    /// What it was filled from.
+    pub seed: Hash32,
+    /// How many blocks of 1 KiB it has.
+    pub blocks: u32,
+    /// The root over all blocks.
+    pub root: Hash32,
+}
+
 /// How evidence decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepVerdict {
@@ -78,6 +89,11 @@ pub trait StepJudge: Send + Sync {
     /// What evidence says about a run when a dispute has come to this claim and answer; `None` if
     /// it decides nothing.
     fn judge(&self, program: &[u8], run: &RunClaim, at: &DisputePoint<'_>) -> Option<StepVerdict>;
+
+    /// How many blocks of a filled memory these bytes open: the first one at the first of the
+    /// places, and so on; `None` if any is not what it ought to be, or none is opened. Takes the
+    /// time of as many blocks, whatever the memory.
+    fn opened(&self, fill: &FillClaim, places: &[u32], openings: &[u8]) -> Option<usize>;
 }
 
 /// How far a dispute has come, and what is to decide it.
@@ -91,7 +107,8 @@ pub struct DisputePoint<'a> {
     pub evidence: &'a [u8],
 }
 
-/// The judge of a network without tensor programs: it knows none, so none can be put on record.
+/// The judge of a network without tensor programs: it knows none, so none can be put on record, and
+/// no node can show its capacity.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPrograms;
 
@@ -113,6 +130,10 @@ impl StepJudge for NoPrograms {
     }
 
     fn judge(&self, _: &[u8], _: &RunClaim, _: &DisputePoint<'_>) -> Option<StepVerdict> {
+        None
+    }
+
+    fn opened(&self, _: &FillClaim, _places: &[u32], _openings: &[u8]) -> Option<usize> {
         None
     }
 }

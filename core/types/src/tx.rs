@@ -8,8 +8,9 @@ mod action;
 mod check;
 
 pub use action::{
-    Action, DisputeAnswer, DisputeEvidence, Evidence, JOBS_PER_TX_MAX, Memo, NodeSet, OpenedCheck,
-    OpenedResult, PROGRAM_PIECES_MAX, ProgramPiece, REPORTS_PER_TX_MAX, Sealed,
+    Action, CapacityOpenings, DisputeAnswer, DisputeEvidence, Evidence, JOBS_PER_TX_MAX, Memo,
+    NodeSet, OpenedCheck, OpenedResult, PROGRAM_PIECES_MAX, ProgramPiece, REPORTS_PER_TX_MAX,
+    Sealed,
 };
 pub use check::{CheckedTx, TxError, check_batch};
 

@@ -6,6 +6,7 @@
 //! agent forgets when it dies is on the chain, in the packages or among its notes: a restarted
 //! agent reads the jobs of its node and goes on.
 
+mod capacity;
 mod check;
 mod courier;
 mod desk;
@@ -18,6 +19,7 @@ mod work;
 
 use crate::task_run::Workshop;
 use crate::tensor_run::TensorRun;
+use capacity::{Drawn, Question, Then};
 use courier::Courier;
 use desk::Desk;
 use notes::{Note, Notes};
@@ -32,7 +34,9 @@ use tg_gateway::{Gateway, GatewayError};
 use tg_ledger::{JobEntry, NodeEntry, RunState, keys};
 use tg_net::RelayUrl;
 use tg_privacy::WrapSecret;
-use tg_types::{Amount, Decode, Event, JobId, JobStatus, NodeId, RunFailure, RunResult, SecretKey};
+use tg_types::{
+    Amount, Decode, Event, Hash32, JobId, JobStatus, NodeId, RunFailure, RunResult, SecretKey,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -62,8 +66,17 @@ pub struct AgentConfig {
     /// Where commitments are noted, so that a node which comes back can keep them; a node with a
     /// key for one time only has no such folder.
     pub notes: Option<PathBuf>,
-    /// A lying node, for demonstrations: its results are falsified.
-    pub cheats: bool,
+    /// A lying node, for demonstrations.
+    pub cheats: Option<Cheat>,
+}
+
+/// What a lying node lies about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cheat {
+    /// Its results are falsified.
+    Results,
+    /// It opens other blocks of its memory than were drawn.
+    Capacity,
 }
 
 /// Why an agent does not start.
@@ -109,6 +122,8 @@ enum Report {
     Checked(JobId, Box<check::Checked>),
     /// A result is wrong; the run shows how it ought to be.
     Wrong(JobId, Arc<TensorRun>),
+    /// A memory is filled.
+    Filled(capacity::Answer, Then),
 }
 
 /// A result with its proof.
@@ -135,6 +150,12 @@ struct Books {
     checks: BTreeMap<JobId, check::Checked>,
     /// Results we object to.
     objections: BTreeMap<JobId, Arc<dispute::Objection>>,
+    /// The seed of the memory that is filled or kept.
+    seed: Option<Hash32>,
+    /// The memory that shows what the machine can do, while it is asked for.
+    answer: Option<capacity::Answer>,
+    /// Blocks of it that were drawn before it was filled again.
+    drawn: Option<Drawn>,
 }
 
 /// A running agent.
@@ -260,6 +281,9 @@ impl State {
         let Some(record) = gateway.entry::<NodeEntry>(keys::node(&self.node)).await? else {
             return Ok(());
         };
+        if let Some(question) = Question::of(&record.capacity.step) {
+            self.begin_fill(question);
+        }
         for job in record.runs.as_slice() {
             let Some(entry) = gateway.entry::<JobEntry>(keys::job(job)).await? else { continue };
             let ours = entry.live().find(|run| run.node == self.node);
@@ -344,6 +368,19 @@ impl State {
             Event::DisputeEnded { job, .. } => {
                 self.books.objections.remove(&job);
             }
+            Event::CapacityAsked { node: to, seed, blocks, .. } if to == node => {
+                self.begin_fill(Question { seed, blocks, then: Then::Commit });
+            }
+            Event::CapacityDrawn { node: of, lot, .. } if of == node => {
+                let drawn = Drawn { lot, shown: 0 };
+                self.books.drawn = Some(drawn);
+                self.show_capacity(drawn).await;
+            }
+            Event::CapacityProved { node: by, .. } | Event::CapacityMissed { node: by, .. }
+                if by == node =>
+            {
+                (self.books.seed, self.books.answer) = (None, None);
+            }
             _ => {}
         }
     }
@@ -381,6 +418,57 @@ impl State {
                 self.books.objections.insert(job, Arc::new(dispute::Objection::new(run)));
                 self.outbox.object(job).await;
             }
+            Report::Filled(answer, then) => {
+                if self.books.seed != Some(answer.seed) {
+                    return; // another one is asked for by now
+                }
+                let commitment = answer.commitment();
+                self.books.answer = Some(answer);
+                match then {
+                    Then::Commit => self.outbox.send(commitment).await,
+                    Then::Keep => {
+                        if let Some(drawn) = self.books.drawn {
+                            self.show_capacity(drawn).await;
+                        }
+                    }
+                    Then::Show(drawn) => self.show_capacity(drawn).await,
+                }
+            }
+        }
+    }
+
+    /// Fills a memory, unless that is under way or done.
+    fn begin_fill(&mut self, question: Question) {
+        if self.books.seed == Some(question.seed) {
+            return;
+        }
+        (self.books.seed, self.books.answer) = (Some(question.seed), None);
+        self.books.drawn = None;
+        let reports = self.reports.clone();
+        self.tasks.spawn(async move {
+            let filled = tokio::task::spawn_blocking(move || capacity::fill(&question)).await;
+            match filled {
+                Ok(Ok(answer)) => {
+                    let _unheard = reports.send(Report::Filled(answer, question.then)).await;
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "the capacity cannot be shown"),
+                Err(error) => tracing::warn!(%error, "filling a memory did not end well"),
+            }
+        });
+    }
+
+    /// Shows blocks that were drawn, if the memory is there.
+    async fn show_capacity(&mut self, drawn: Drawn) {
+        let Some(answer) = &self.books.answer else { return };
+        let needed = self.config.gateway.params().capacity.openings;
+        let lies = self.config.cheats == Some(Cheat::Capacity);
+        match answer.openings(drawn, needed, lies) {
+            Ok(actions) => {
+                for action in actions {
+                    self.outbox.send(action).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the capacity cannot be shown"),
         }
     }
 

@@ -449,6 +449,8 @@ pub struct StatusAnswer {
     pub validators: u64,
     /// Whether `faucet` gives money.
     pub faucet: bool,
+    /// The most memory that a node fills to show its capacity; 0 if claims are believed.
+    pub capacity_kib_max: u32,
 }
 
 /// One seat of the committee.

@@ -4,8 +4,10 @@
 //! beside canonical bytes, readers decode the bytes, make the view again and compare. That is why
 //! views refuse unknown fields and can be compared.
 
+mod capacity;
 mod work;
 
+pub use capacity::ProvedView;
 pub use work::{CheckView, DeviceView, JobView, NodeView, RunView};
 
 use crate::text::{Hex, Number, OneText as _, Text, Tgrid, Units};
@@ -154,16 +156,7 @@ fn event_details(event: &Event) -> Details {
         | Event::JobFailed { job, owner, refund } => {
             list.text("job", job).text("owner", owner).amount("refund", *refund)
         }
-        Event::Slashed { offender, reporter, amount, bounty } => list
-            .text("offender", offender)
-            .text("reporter", reporter)
-            .amount("amount", *amount)
-            .amount("bounty", *bounty),
-        Event::FeesShared { proposer, earned, burned, treasury } => list
-            .text("proposer", proposer)
-            .amount("earned", *earned)
-            .amount("burned", *burned)
-            .amount("treasury", *treasury),
+        Event::Slashed { .. } | Event::FeesShared { .. } => shares(event, list),
         Event::BeaconRecorded { height, beacon } => {
             list.number("height", height.get()).text("beacon", beacon)
         }
@@ -189,8 +182,32 @@ fn event_details(event: &Event) -> Details {
         | Event::CheckerPaid { .. }
         | Event::NodeSlashed { .. }
         | Event::NodeFined { .. } => work::event_details(event, list),
+        Event::CapacityAsked { .. }
+        | Event::CapacityCommitted { .. }
+        | Event::CapacityDrawn { .. }
+        | Event::CapacityShown { .. }
+        | Event::CapacityProved { .. }
+        | Event::CapacityMissed { .. } => capacity::event_details(event, list),
     };
     listed.0
+}
+
+/// What an event says that shares an amount out.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
+fn shares(event: &Event, list: Listing) -> Listing {
+    match event {
+        Event::Slashed { offender, reporter, amount, bounty } => list
+            .text("offender", offender)
+            .text("reporter", reporter)
+            .amount("amount", *amount)
+            .amount("bounty", *bounty),
+        Event::FeesShared { proposer, earned, burned, treasury } => list
+            .text("proposer", proposer)
+            .amount("earned", *earned)
+            .amount("burned", *burned)
+            .amount("treasury", *treasury),
+        _ => list,
+    }
 }
 
 /// How a transaction ended.
@@ -346,6 +363,10 @@ fn action_details(action: &Action) -> (&'static str, Details) {
             ("pick_claim", list.text("job", job).number("child", *child))
         }
         Action::JudgeDispute { job, .. } => ("judge_dispute", list.text("job", job)),
+        Action::CommitCapacity { root } => ("commit_capacity", list.text("root", root)),
+        Action::ShowCapacity { openings } => {
+            ("show_capacity", list.number("bytes", length(openings.as_slice())))
+        }
     };
     (word, listed.0)
 }

@@ -65,7 +65,7 @@ impl WhyView {
     ) -> Self {
         let bond = run_bond(params.jobs.run_bond, spec);
         let ask = Ask { spec, facts, bond, excluded };
-        let offers: Vec<Offer<'_>> = nodes.iter().map(offer).collect();
+        let offers: Vec<Offer<'_>> = nodes.iter().map(|node| offer(node, params)).collect();
         let explained = explain(&ask, &offers);
         let removed = explained.removed.iter().map(|(rule, nodes)| RemovedView {
             rule: rule.code().to_owned(),
@@ -96,13 +96,14 @@ impl WhyView {
     }
 }
 
-fn offer(node: &Candidate) -> Offer<'_> {
+fn offer<'a>(node: &'a Candidate, params: &Params) -> Offer<'a> {
     Offer {
         node: node.id,
         owner: node.entry.owner,
         descriptor: &node.entry.descriptor,
         running: u16::try_from(node.entry.runs.as_slice().len()).unwrap_or(u16::MAX),
         is_present: node.entry.absent.is_none(),
+        credit_mib: node.entry.credit_mib(&params.capacity),
         stake_free: node.stake_free,
         // Whether a node fits does not depend on it, only which is the best.
         reputation: Bps::ZERO,

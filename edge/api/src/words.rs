@@ -2,9 +2,11 @@
 //! a job stands and why. Here, because the page and the command line must not tell different
 //! stories.
 
+mod capacity;
 mod standing;
 mod tier;
 
+pub use capacity::{HOST_ONLY, NOT_ASKED, capacity, kib};
 pub use standing::Standing;
 pub(crate) use tier::tier_word;
 pub use tier::{SEEN_BY, TierWords};
@@ -85,7 +87,11 @@ impl Line {
             | Event::NodeChanged { .. }
             | Event::NodeLeft { .. }
             | Event::NodeAbsent { .. }
-            | Event::NodeDropped { .. } => of_node(event),
+            | Event::NodeDropped { .. }
+            | Event::CapacityAsked { .. }
+            | Event::CapacityDrawn { .. }
+            | Event::CapacityProved { .. }
+            | Event::CapacityMissed { .. } => of_node(event),
             Event::AccountCredited { .. }
             | Event::Transferred { .. }
             | Event::Staked { .. }
@@ -96,7 +102,9 @@ impl Line {
             | Event::PenaltyTaken { .. }
             | Event::FeesShared { .. }
             | Event::BeaconRecorded { .. }
-            | Event::ProgramRecorded { .. } => None,
+            | Event::ProgramRecorded { .. }
+            | Event::CapacityCommitted { .. }
+            | Event::CapacityShown { .. } => None,
         }
     }
 }
@@ -224,6 +232,17 @@ fn of_node(event: &Event) -> Option<Line> {
         Event::NodeLeft { .. } => Line::new("Left", "its owner took it out."),
         Event::NodeAbsent { .. } => Line::new("Absent", event.reason().sentence()).bad(),
         Event::NodeDropped { .. } => Line::new("Dropped", event.reason().sentence()).bad(),
+        Event::CapacityAsked { blocks, .. } => {
+            let text = format!("to fill {} of memory, to show what it can do.", kib(*blocks));
+            Line::new("Asked", text).detail()
+        }
+        Event::CapacityDrawn { .. } => {
+            Line::new("Drawn", "blocks of the filled memory, which it has to show.").detail()
+        }
+        Event::CapacityProved { blocks, took, .. } => {
+            Line::new("Proved", format!("{} of host memory filled in {took}.", kib(*blocks))).good()
+        }
+        Event::CapacityMissed { .. } => Line::new("Not proved", event.reason().sentence()).bad(),
         _ => return None,
     })
 }
@@ -256,6 +275,15 @@ mod tests {
         check(paid, Some(("Paid", Tone::Good, false)));
         check(Event::NodeAbsent { node, owner: owner() }, Some(("Absent", Tone::Bad, false)));
         check(Event::Staked { account: owner(), amount }, None);
+        let took = tg_types::DurationMs::new(40);
+        let proved = Event::CapacityProved { node, memory_mib: 9, blocks: 1_024, took };
+        assert_eq!(
+            Line::of(&proved).map(|line| line.text).as_deref(),
+            Some("1 MiB of host memory filled in 40 ms.")
+        );
+        check(proved, Some(("Proved", Tone::Good, false)));
+        let missed = Event::CapacityMissed { node, again: tg_types::Tick::ZERO };
+        check(missed, Some(("Not proved", Tone::Bad, false)));
     }
 
     #[test]

@@ -263,7 +263,13 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::ProviderPaid { node, .. }
         | Event::CheckerPaid { node, .. }
         | Event::NodeSlashed { node, .. }
-        | Event::NodeFined { node, .. } => Some(*node),
+        | Event::NodeFined { node, .. }
+        | Event::CapacityAsked { node, .. }
+        | Event::CapacityCommitted { node, .. }
+        | Event::CapacityDrawn { node, .. }
+        | Event::CapacityShown { node, .. }
+        | Event::CapacityProved { node, .. }
+        | Event::CapacityMissed { node, .. } => Some(*node),
         Event::AccountCredited { .. }
         | Event::Transferred { .. }
         | Event::Staked { .. }

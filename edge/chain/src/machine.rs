@@ -94,6 +94,17 @@ pub enum Outcome {
 /// second one, and the one after carries it.
 const BEACON_HEIGHTS: u64 = 4;
 
+/// Whether something waits for a beacon from now on.
+const fn waits_for_beacon(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::ResultCommitted { .. }
+            | Event::NodeRegistered { .. }
+            | Event::NodeChanged { .. }
+            | Event::CapacityCommitted { .. }
+    )
+}
+
 struct Shared {
     pool: Mempool,
     /// Transactions from peers whose signatures wait to be checked.
@@ -433,7 +444,7 @@ impl LedgerMachine {
         shared.tip = Some((block.header.clone(), block.digest));
         let receipts = block.record.receipts.iter();
         let mut events = receipts.flat_map(|receipt| &receipt.events);
-        if events.any(|event| matches!(event, Event::ResultCommitted { .. })) {
+        if events.any(waits_for_beacon) {
             shared.awaited = height.get().saturating_add(BEACON_HEIGHTS);
         }
         for (sender, lane, nonce) in places {

@@ -145,6 +145,23 @@ impl Audit {
         self.jobs.check_seals(&body.action, &receipt.events, found);
     }
 
+    /// Fees and penalties: what the ledger keeps or burns.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are booked elsewhere")]
+    fn book_fees(&mut self, event: &Event) {
+        match event {
+            Event::PenaltyTaken { account, amount } => {
+                self.pay(account, -units(*amount));
+                self.burned += units(*amount);
+            }
+            Event::FeesShared { proposer, earned, burned, treasury } => {
+                self.pay(proposer, units(*earned));
+                self.burned += units(*burned);
+                self.treasury += units(*treasury);
+            }
+            _ => {}
+        }
+    }
+
     fn book_event(
         &mut self,
         genesis: &Genesis,
@@ -167,15 +184,7 @@ impl Audit {
                 self.pay(reporter, units(*bounty));
                 self.burned += units(*amount) - units(*bounty);
             }
-            Event::PenaltyTaken { account, amount } => {
-                self.pay(account, -units(*amount));
-                self.burned += units(*amount);
-            }
-            Event::FeesShared { proposer, earned, burned, treasury } => {
-                self.pay(proposer, units(*earned));
-                self.burned += units(*burned);
-                self.treasury += units(*treasury);
-            }
+            Event::PenaltyTaken { .. } | Event::FeesShared { .. } => self.book_fees(event),
             Event::JobQueued { .. }
             | Event::JobCancelled { .. }
             | Event::JobExpired { .. }
@@ -211,7 +220,13 @@ impl Audit {
             | Event::BeaconRecorded { .. }
             | Event::ProgramRecorded { .. }
             | Event::ResultNotDrawn { .. }
-            | Event::RunsDisagreed { .. } => {}
+            | Event::RunsDisagreed { .. }
+            | Event::CapacityAsked { .. }
+            | Event::CapacityCommitted { .. }
+            | Event::CapacityDrawn { .. }
+            | Event::CapacityShown { .. }
+            | Event::CapacityProved { .. }
+            | Event::CapacityMissed { .. } => {}
         }
     }
 

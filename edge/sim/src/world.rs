@@ -12,7 +12,7 @@ use tg_types::{
     hash::sha256,
     ids::AccountId,
     key::{PublicKey, SecretKey},
-    params::{JobParams, Params},
+    params::{CapacityParams, JobParams, Params},
     tick::{DurationMs, Tick},
 };
 
@@ -127,6 +127,7 @@ fn params() -> Params {
             runs_failed_max: 2,
             ..Params::local().jobs
         },
+        capacity: CapacityParams::OFF,
         ..Params::local()
     }
 }

@@ -130,9 +130,25 @@ pub(crate) struct UpArguments {
     /// Address of this machine at which others reach its relay; this machine only unless given
     #[arg(long, value_name = "IP[:PORT]", default_value = "127.0.0.1")]
     pub(crate) relay: RelayAddress,
-    /// Let one of the providers lie, to see it caught
-    #[arg(long, conflicts_with = "no_demo")]
-    pub(crate) cheat: bool,
+    /// Let one of the providers lie, to see it caught: about results, or about its capacity
+    #[arg(
+        long,
+        value_name = "WHAT",
+        conflicts_with = "no_demo",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "results"
+    )]
+    pub(crate) cheat: Option<CheatWord>,
+}
+
+/// What a provider lies about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CheatWord {
+    /// It hands in false results
+    Results,
+    /// It opens other blocks of its memory than were drawn
+    Capacity,
 }
 
 /// Where a relay listens: any free port unless one is given.

@@ -3,9 +3,9 @@
 
 use crate::{
     args::{
-        Arguments, BenchArguments, BenchChainArguments, BenchJobsArguments, CommandArguments,
-        GenesisArguments, Grant, KeyArguments, NamedAddress, StakeArguments, UpArguments,
-        ValidatorArguments, VerifyArguments, WalletArguments,
+        Arguments, BenchArguments, BenchChainArguments, BenchJobsArguments, CheatWord,
+        CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress, StakeArguments,
+        UpArguments, ValidatorArguments, VerifyArguments, WalletArguments,
         import::ImportJobArguments,
         jobs::{CopyArguments, JobArguments, JobOptions, LogsArguments, RunJobArguments},
         model::{BenchTensorArguments, ModelArguments},
@@ -24,6 +24,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
 };
+use tg_agent::agent::Cheat;
 use tg_types::{
     AccountId, Action, Address, Amount, ChainId, Height, IdempotencyId, Memo, NetworkKind, Params,
     TxId,
@@ -78,7 +79,7 @@ pub(crate) struct UpSettings {
     /// Where the relay listens.
     pub(crate) relay: SocketAddr,
     /// Let one of the providers lie.
-    pub(crate) cheat: bool,
+    pub(crate) cheat: Option<Cheat>,
     /// Where to note that the network runs.
     pub(crate) place: discovery::Place,
 }
@@ -400,7 +401,10 @@ fn up_settings(up: UpArguments, place: discovery::Place) -> UpSettings {
         port: up.port,
         demo: !up.no_demo,
         relay: up.relay.0,
-        cheat: up.cheat,
+        cheat: up.cheat.map(|what| match what {
+            CheatWord::Results => Cheat::Results,
+            CheatWord::Capacity => Cheat::Capacity,
+        }),
         place,
     }
 }

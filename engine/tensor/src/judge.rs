@@ -2,6 +2,7 @@
 //! behind the bytes that transactions carry. It holds nothing and reads no clock, so every node of
 //! a network gives the same verdict.
 
+use crate::capacity;
 use crate::commit::TILE;
 use crate::dispute::{
     Answer, Child, Node, Reveal, Step, TileSalt, Verdict, check_step, consistent, handover_of,
@@ -11,7 +12,7 @@ use crate::program::Program;
 use crate::tensor::Tensor;
 use crate::trace::{Handover, Opening, OutputOpening, Subject, judge_output, outputs_root};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, encode_list};
-use tg_types::{DisputePoint, ProgramFacts, RunClaim, StepJudge, StepVerdict};
+use tg_types::{DisputePoint, FillClaim, ProgramFacts, RunClaim, StepJudge, StepVerdict};
 
 /// What can end a dispute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +105,45 @@ pub const fn subject_of(run: &RunClaim) -> Subject {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TensorJudge;
 
+/// Openings in one piece: more than fit into a transaction.
+const OPENINGS_MAX: u8 = 16;
+
+/// Openings of blocks of a filled memory as a transaction carries them, in the order in which the
+/// blocks were drawn.
+#[must_use]
+pub fn encode_openings(openings: &[capacity::Opening]) -> Vec<u8> {
+    let openings = openings.iter().take(OPENINGS_MAX.into());
+    let mut bytes = vec![0];
+    for opening in openings {
+        opening.encode(&mut bytes);
+        bytes[0] += 1;
+    }
+    bytes
+}
+
+/// Reads what [`encode_openings`] wrote; `None` if that is not all there is.
+fn decode_openings(bytes: &[u8]) -> Option<Vec<capacity::Opening>> {
+    let mut reader = Reader::new(bytes);
+    let count = reader.byte().ok().filter(|count| *count <= OPENINGS_MAX)?;
+    let openings: Option<Vec<_>> =
+        (0..count).map(|_| capacity::Opening::decode(&mut reader).ok()).collect();
+    openings.filter(|_| reader.remaining() == 0)
+}
+
 impl StepJudge for TensorJudge {
+    fn opened(&self, fill: &FillClaim, places: &[u32], openings: &[u8]) -> Option<usize> {
+        let plan = capacity::Plan::new(fill.seed, fill.blocks).ok()?;
+        let openings = decode_openings(openings)?;
+        if openings.is_empty() || openings.len() > places.len() {
+            return None;
+        }
+        let mut pairs = places.iter().zip(&openings);
+        let is_right = |(place, opening): (&u32, &capacity::Opening)| {
+            capacity::check(&plan, &fill.root, *place, opening).is_ok()
+        };
+        pairs.all(is_right).then_some(openings.len())
+    }
+
     fn facts(&self, program: &[u8]) -> Option<ProgramFacts> {
         let program = Program::from_bytes(program).ok()?;
         let operations = program.operations();
@@ -171,13 +210,14 @@ impl StepJudge for TensorJudge {
 
 #[cfg(test)]
 mod tests {
-    use super::{Evidence, TensorJudge, subject_of};
+    use super::{Evidence, TensorJudge, encode_openings, subject_of};
+    use crate::capacity;
     use crate::commit::Salt;
     use crate::dispute::{descend, make_step};
     use crate::trace::testing::{Ran, Random, inputs, perceptron};
     use crate::trace::{Handover, Subject};
     use tg_types::codec::{Decode, Encode};
-    use tg_types::{DisputePoint, Hash32, RunClaim, StepJudge, StepVerdict};
+    use tg_types::{DisputePoint, FillClaim, Hash32, RunClaim, StepJudge, StepVerdict};
 
     const SALT: Salt = Salt::new([1; 32]);
 
@@ -259,6 +299,38 @@ mod tests {
         for evidence in [evidence.as_slice(), &[], &[9], &[1, 0]] {
             let at = DisputePoint { claim: &claim, answer: None, evidence };
             assert_eq!(TensorJudge.judge(&program, &run, &at), None);
+        }
+    }
+
+    /// Goal: openings count as far as they go, in order, and none counts if one is wrong.
+    #[test]
+    fn openings_are_counted_if_all_are_right() {
+        let (seed, blocks) = (Hash32::new([1; 32]), capacity::BLOCKS_MIN);
+        let filled = capacity::fill(seed, blocks, 1).expect("a little memory");
+        let claim = FillClaim { seed, blocks, root: filled.root() };
+        let places = [700, 3, 1_023, 0];
+        let open = |places: &[u32]| {
+            let open = |place: &u32| filled.open(*place).expect("a block");
+            encode_openings(&places.iter().map(open).collect::<Vec<_>>())
+        };
+        let opened = |claim: &FillClaim, bytes: &[u8]| TensorJudge.opened(claim, &places, bytes);
+        for count in 1..=4 {
+            assert_eq!(opened(&claim, &open(&places[..count])), Some(count));
+        }
+        assert!(open(&places[..3]).len() <= 14 * 1024, "three fit into a transaction");
+        let long = open(&[700, 3, 1_023, 0, 5]);
+        for wrong in [&open(&[])[..], &open(&[3]), &open(&[700, 4]), &long, &[], &[1], &[0xff; 9]] {
+            assert_eq!(opened(&claim, wrong), None);
+        }
+        let good = open(&places[..2]);
+        assert_eq!(opened(&claim, &good[..good.len() - 1]), None);
+        assert_eq!(opened(&claim, &[&good[..], &[0]].concat()), None);
+        for other in [
+            FillClaim { root: seed, ..claim },
+            FillClaim { blocks: 2 * blocks, ..claim },
+            FillClaim { blocks: 0, ..claim },
+        ] {
+            assert_eq!(opened(&other, &good), None);
         }
     }
 

@@ -252,6 +252,25 @@ pub(crate) fn requantise_row<T: Narrow>(
     dispatch!(path, requantise_row(acc, how, out));
 }
 
+/// Rows and columns of a square of bytes.
+pub(crate) const SIDE: usize = 32;
+
+/// A square of bytes, row by row.
+pub(crate) type Square = [u8; SIDE * SIDE];
+
+/// One step of a chain of squares: the product of two, as signed bytes, rounded to nearest by 2^9
+/// and saturated; then combined with the second one and with the mask, which moves by one byte in
+/// every row.
+pub(crate) fn chain(
+    path: Path,
+    before: &Square,
+    other: &Square,
+    mask: &[u8; SIDE],
+    out: &mut Square,
+) {
+    dispatch!(path, chain(before, other, mask, out));
+}
+
 /// Looks up every byte in a table whose first entry belongs to -128.
 pub(crate) fn look_up_bytes(path: Path, table: &[i8; 256], x: &[i8], out: &mut [i8]) {
     assert!(x.len() == out.len(), "look-up of different length");

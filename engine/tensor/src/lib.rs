@@ -1,6 +1,7 @@
 //! Tensor programs: what a job means, to the bit.
 
 mod array;
+pub mod capacity;
 pub mod commit;
 pub mod dispute;
 pub mod element;

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tg_ledger::{
-    AbsenceEntry, AccountEntry, BeaconEntry, CheckState, Cursor, DisputeEntry, DraftEntry, Draw,
-    DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead, ListPage, LogEntry,
-    NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry, SeenEntry, StakeEntry,
-    Totals, ValidatorEntry, charges, keys,
+    AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, CheckState, Cursor, DisputeEntry,
+    DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead,
+    ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry,
+    SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys,
 };
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
 use tg_types::{Amount, Decode, DurationMs, Encode, Height, JobStatus, Tick, Tier};
@@ -220,6 +220,7 @@ struct Lists {
 const NODES: ListName = (1, 0);
 const QUEUE: ListName = (2, 0);
 const COMMITS: u64 = 3;
+const CAPACITIES: u64 = 4;
 
 impl Lists {
     fn add(&mut self, key: &StateKey, bytes: &[u8]) {
@@ -263,6 +264,19 @@ impl Lists {
         let drawn = world.cursor().draw_height.get();
         let commits = self.heads.keys().filter(|(kind, _)| *kind == COMMITS);
         assert!(commits.into_iter().all(|(_, height)| *height >= drawn), "drawn lists are gone");
+        for (id, node) in &found.nodes {
+            let (CapacityStep::Waiting { height } | CapacityStep::Committed { height, .. }) =
+                node.capacity.step
+            else {
+                continue;
+            };
+            let waiting = self.of((CAPACITIES, height.get()));
+            assert!(waiting.values().any(|it| it == id.as_bytes()), "{id} will go on");
+        }
+        let beacon = world.cursor().beacon.get();
+        let waiting = self.heads.keys().filter(|(kind, _)| *kind == CAPACITIES);
+        let is_ahead = |height: &u64| height + tg_ledger::BEACON_DELAY > beacon;
+        assert!(waiting.into_iter().all(|(_, height)| is_ahead(height)), "nobody waits in vain");
         for (id, job) in found.open_jobs() {
             let is_checked = matches!(job.spec.tier, Tier::Audit | Tier::Sync);
             let committed = job.live().find_map(|run| run.committed().map(Height::get));
@@ -339,6 +353,24 @@ fn check_dated(world: &World, found: &Found, ahead: &[(u64, DueItem)]) {
     for (id, node) in &found.nodes {
         let is_dated = has(DueItem::DropNode { node: *id });
         assert!(node.absent.is_none() || is_dated, "absent nodes are dropped");
+        let date = match node.capacity.step {
+            CapacityStep::Filling { deadline, .. } | CapacityStep::Showing { deadline, .. } => {
+                Some(deadline)
+            }
+            CapacityStep::Resting { until } => Some(until),
+            CapacityStep::Idle | CapacityStep::Waiting { .. } | CapacityStep::Committed { .. } => {
+                None
+            }
+        };
+        if let Some(date) = date {
+            let second = date.get().div_ceil(DurationMs::SECOND.get());
+            let step = DueItem::CapacityStep { node: *id };
+            let is_dated = ahead.iter().any(|(at, item)| *item == step && *at >= second);
+            assert!(is_dated, "somebody looks after the capacity of {id} at {date}");
+        }
+        let is_asked = world.rules.genesis.params().capacity.blocks_max > 0;
+        let is_idle = node.capacity.step == CapacityStep::Idle;
+        assert_eq!(is_idle && node.capacity.proved.is_none(), !is_asked, "{id} is asked");
     }
     for id in world.ids(Noun::Seen) {
         assert!(has(DueItem::ForgetSeen { id }), "every seen id has a date");

@@ -4,8 +4,8 @@
 
 use tg_types::hash::sha256;
 use tg_types::{
-    DisputePoint, Hash32, JobSpec, ProgramFacts, RunClaim, RunResult, StepJudge, StepVerdict,
-    TraceSecret, Work,
+    DisputePoint, FillClaim, Hash32, JobSpec, ProgramFacts, RunClaim, RunResult, StepJudge,
+    StepVerdict, TraceSecret, Work,
 };
 
 /// Evidence that convicts, whatever is true.
@@ -50,7 +50,26 @@ pub(crate) fn right_result(spec: &JobSpec) -> RunResult {
     }
 }
 
+/// The root that an honest node commits to.
+pub(crate) fn filled_root(seed: &Hash32, blocks: u32) -> Hash32 {
+    Hash32::new(sha256(&[b"filled", seed.as_bytes(), &blocks.to_be_bytes()]))
+}
+
+/// Openings of these places.
+pub(crate) fn openings(places: &[u32]) -> Vec<u8> {
+    places.iter().flat_map(|place| place.to_be_bytes()).collect()
+}
+
 impl StepJudge for TestJudge {
+    fn opened(&self, fill: &FillClaim, places: &[u32], openings: &[u8]) -> Option<usize> {
+        let (opened, rest) = openings.as_chunks::<4>();
+        let opened: Vec<u32> = opened.iter().map(|bytes| u32::from_be_bytes(*bytes)).collect();
+        let is_right = fill.root == filled_root(&fill.seed, fill.blocks)
+            && rest.is_empty()
+            && places.starts_with(&opened);
+        is_right.then_some(opened.len())
+    }
+
     fn facts(&self, program: &[u8]) -> Option<ProgramFacts> {
         let name = program.strip_prefix(b"prog")?;
         Some(ProgramFacts {

@@ -7,6 +7,7 @@ mod admission;
 mod audit;
 mod beacons;
 mod blocks;
+mod capacity;
 mod dues;
 mod entries;
 mod fleet;

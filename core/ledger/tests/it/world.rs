@@ -14,11 +14,11 @@ use tg_types::ids::{AccountId, HeaderDigest, NodeId, Noun, StateKey};
 use tg_types::merkle;
 use tg_types::tx::Memo;
 use tg_types::{
-    Action, Amount, Bps, Bytes, CertificateCheck, CheckedTx, Decode, Device, DeviceKind,
-    DurationMs, Encode, EquivocationCheck, Event, Features, Genesis, GenesisSpec, Hash32, Height,
-    IdempotencyId, JobId, JobParams, JobSpec, Kind, Lane, List, Needs, NetworkKind, NodeDescriptor,
-    Nonce, Params, PublicKey, Reason, Receipt, SecretKey, Signature, SignedTx, Status, Tick, Tier,
-    TxBody, ValidatorSeat, Work,
+    Action, Amount, Bps, Bytes, CapacityParams, CertificateCheck, CheckedTx, Decode, Device,
+    DeviceKind, DurationMs, Encode, EquivocationCheck, Event, Features, Genesis, GenesisSpec,
+    Hash32, Height, IdempotencyId, JobId, JobParams, JobSpec, Kind, Lane, List, Needs, NetworkKind,
+    NodeDescriptor, Nonce, Params, PublicKey, Reason, Receipt, SecretKey, Signature, SignedTx,
+    Status, Tick, Tier, TxBody, ValidatorSeat, Work,
 };
 
 use crate::audit::audit;
@@ -166,6 +166,7 @@ pub(crate) fn params() -> Params {
         tick_step_max: DurationMs::new(10_000),
         due_per_block_max: 5,
         jobs: job_params(),
+        capacity: CapacityParams::OFF,
     }
 }
 

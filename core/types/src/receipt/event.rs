@@ -5,7 +5,7 @@ use crate::amount::Amount;
 use crate::ids::{AccountId, Hash32, JobId, NodeId};
 use crate::job::RunResult;
 use crate::reason::Reason;
-use crate::tick::{Height, Tick};
+use crate::tick::{DurationMs, Height, Tick};
 use crate::wire;
 
 wire! {
@@ -343,6 +343,58 @@ wire! {
             /// Whose.
             owner: AccountId,
         } = 39,
+        /// A node was asked to fill a memory.
+        CapacityAsked {
+            /// Which.
+            node: NodeId,
+            /// From what.
+            seed: Hash32,
+            /// How many blocks of 1 KiB.
+            blocks: u32,
+            /// Until when it may commit to it.
+            deadline: Tick,
+        } = 40,
+        /// A node committed to a memory that it filled.
+        CapacityCommitted {
+            /// Which.
+            node: NodeId,
+            /// The root over all blocks.
+            root: Hash32,
+        } = 41,
+        /// Blocks of a filled memory were drawn.
+        CapacityDrawn {
+            /// Whose.
+            node: NodeId,
+            /// What they follow from.
+            lot: Hash32,
+            /// Until when they may be shown.
+            deadline: Tick,
+        } = 42,
+        /// A node showed some of the blocks that were drawn.
+        CapacityShown {
+            /// Which.
+            node: NodeId,
+            /// How many of them are shown by now.
+            shown: u8,
+        } = 43,
+        /// A node showed its capacity.
+        CapacityProved {
+            /// Which.
+            node: NodeId,
+            /// The memory that it is credited with.
+            memory_mib: u32,
+            /// How many blocks of 1 KiB it filled.
+            blocks: u32,
+            /// How long that took, in block time.
+            took: DurationMs,
+        } = 44,
+        /// A node did not show its capacity in time.
+        CapacityMissed {
+            /// Which.
+            node: NodeId,
+            /// When it is asked again.
+            again: Tick,
+        } = 45,
     }
 }
 
@@ -389,6 +441,12 @@ impl Event {
             Self::NodeSlashed { .. } => Reason::NodeSlashed,
             Self::NodeFined { .. } => Reason::NodeFined,
             Self::NodeAbsent { .. } => Reason::NodeAbsent,
+            Self::CapacityAsked { .. } => Reason::CapacityAsked,
+            Self::CapacityCommitted { .. } => Reason::CapacityCommitted,
+            Self::CapacityDrawn { .. } => Reason::CapacityDrawn,
+            Self::CapacityShown { .. } => Reason::CapacityShown,
+            Self::CapacityProved { .. } => Reason::CapacityProved,
+            Self::CapacityMissed { .. } => Reason::CapacityMissed,
         }
     }
 
@@ -433,7 +491,13 @@ impl Event {
             | Self::FeesShared { .. }
             | Self::BeaconRecorded { .. }
             | Self::ProgramRecorded { .. }
-            | Self::NodeAbsent { .. } => None,
+            | Self::NodeAbsent { .. }
+            | Self::CapacityAsked { .. }
+            | Self::CapacityCommitted { .. }
+            | Self::CapacityDrawn { .. }
+            | Self::CapacityShown { .. }
+            | Self::CapacityProved { .. }
+            | Self::CapacityMissed { .. } => None,
         }
     }
 
@@ -460,15 +524,6 @@ impl Event {
             Self::AbsenceReported { reporter, epoch, count } => {
                 format!("{reporter} did not see {count} nodes in epoch {epoch}.")
             }
-            Self::JobQueued { job, owner, escrow } => {
-                format!("Job {job} of {owner} was queued with {escrow} in escrow.")
-            }
-            Self::JobCancelled { job, owner, refund } => {
-                format!("{owner} cancelled job {job} and got {refund} back.")
-            }
-            Self::JobExpired { job, owner, refund } => {
-                format!("Job {job} was not done in time; {owner} got {refund} back.")
-            }
             Self::Slashed { offender, reporter, amount, bounty } => format!(
                 "{offender} voted twice and lost {amount}, of which {reporter} got {bounty}."
             ),
@@ -483,6 +538,9 @@ impl Event {
                 format!("The certificate of block {height} became beacon {beacon}.")
             }
             Self::ProgramRecorded { .. }
+            | Self::JobQueued { .. }
+            | Self::JobCancelled { .. }
+            | Self::JobExpired { .. }
             | Self::JobPlaced { .. }
             | Self::RunEnded { .. }
             | Self::ResultCommitted { .. }
@@ -504,6 +562,12 @@ impl Event {
             | Self::NodeSlashed { .. }
             | Self::NodeFined { .. }
             | Self::NodeAbsent { .. } => self.sentence_about_its_end(),
+            Self::CapacityAsked { .. }
+            | Self::CapacityCommitted { .. }
+            | Self::CapacityDrawn { .. }
+            | Self::CapacityShown { .. }
+            | Self::CapacityProved { .. }
+            | Self::CapacityMissed { .. } => self.sentence_about_capacity(),
         }
     }
 
@@ -515,6 +579,15 @@ impl Event {
                 format!(
                     "Program {program} is on record; a run takes {multiply_adds} multiply-adds."
                 )
+            }
+            Self::JobQueued { job, owner, escrow } => {
+                format!("Job {job} of {owner} was queued with {escrow} in escrow.")
+            }
+            Self::JobCancelled { job, owner, refund } => {
+                format!("{owner} cancelled job {job} and got {refund} back.")
+            }
+            Self::JobExpired { job, owner, refund } => {
+                format!("Job {job} was not done in time; {owner} got {refund} back.")
             }
             Self::JobPlaced { job, node, run, deadline } => {
                 format!("Job {job} was given to node {node} as run {run}, until {deadline}.")
@@ -543,6 +616,33 @@ impl Event {
             Self::CheckMissed { job, node } => {
                 format!("Node {node} did not answer on job {job} in time.")
             }
+            _ => String::new(),
+        }
+    }
+
+    /// The sentence of an event about what a node can do.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_capacity(&self) -> String {
+        match self {
+            Self::CapacityAsked { node, blocks, deadline, .. } => {
+                format!("Node {node} was asked to fill {blocks} KiB of memory until {deadline}.")
+            }
+            Self::CapacityCommitted { node, .. } => {
+                format!("Node {node} committed to a memory that it filled.")
+            }
+            Self::CapacityDrawn { node, deadline, .. } => {
+                format!("Blocks were drawn that node {node} has to show until {deadline}.")
+            }
+            Self::CapacityShown { node, shown } => {
+                format!("Node {node} showed the first {shown} of the blocks that were drawn.")
+            }
+            Self::CapacityProved { node, memory_mib, blocks, took } => format!(
+                "Node {node} filled {blocks} KiB of memory in {took} and is credited with \
+                 {memory_mib} MiB."
+            ),
+            Self::CapacityMissed { node, again } => format!(
+                "Node {node} did not show its capacity in time; it is asked again at {again}."
+            ),
             _ => String::new(),
         }
     }

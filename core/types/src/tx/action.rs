@@ -35,6 +35,9 @@ pub type DisputeAnswer = Bytes<{ 8 * 1024 }>;
 /// What ends a dispute: a step with all that it reads. Opaque to core.
 pub type DisputeEvidence = Bytes<{ 14 * 1024 }>;
 
+/// Blocks of a filled memory with all that they read. Opaque to core.
+pub type CapacityOpenings = Bytes<{ 14 * 1024 }>;
+
 wire! {
     /// A commitment to what will be said about a job.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,6 +207,16 @@ wire! {
             /// What decides it.
             evidence: DisputeEvidence,
         } = 20,
+        /// As a node that was asked for its capacity, commit to the memory it filled.
+        CommitCapacity {
+            /// The root over all blocks.
+            root: Hash32,
+        } = 21,
+        /// As a node that was asked for its capacity, show blocks that were drawn.
+        ShowCapacity {
+            /// The next ones, in the order in which they were drawn.
+            openings: CapacityOpenings,
+        } = 22,
     }
 }
 

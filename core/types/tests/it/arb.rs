@@ -248,7 +248,7 @@ impl<T: Arb, const MIN: usize, const MAX: usize> Arb for List<T, MIN, MAX> {
 impl Arb for Action {
     fn arb(u: &mut Unstructured<'_>) -> Result<Self> {
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=20)? {
+        Ok(match u.int_in_range(1..=22)? {
             1 => {
                 let (to, amount) = Arb::arb(u)?;
                 Self::Transfer { to, amount, memo: Bytes::arb(u)? }
@@ -277,7 +277,9 @@ impl Arb for Action {
             17 => Self::Object { job },
             18 => Self::AnswerDispute { job, answer: Bytes::arb(u)? },
             19 => Self::PickClaim { job, child: u.arbitrary()? },
-            _ => Self::JudgeDispute { job, evidence: Bytes::arb(u)? },
+            20 => Self::JudgeDispute { job, evidence: Bytes::arb(u)? },
+            21 => Self::CommitCapacity { root: Hash32::arb(u)? },
+            _ => Self::ShowCapacity { openings: Bytes::arb(u)? },
         })
     }
 }
@@ -287,7 +289,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=39)? {
+        Ok(match u.int_in_range(1..=45)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -326,6 +328,18 @@ impl Arb for Event {
             37 => Self::NodeSlashed { job, node, owner: account, amount, bounty },
             38 => Self::NodeFined { job, node, owner: account, amount },
             39 => Self::NodeAbsent { node, owner: account },
+            40 => {
+                let ((seed, blocks), deadline) = Arb::arb(u)?;
+                Self::CapacityAsked { node, seed, blocks, deadline }
+            }
+            41 => Self::CapacityCommitted { node, root: Hash32::arb(u)? },
+            42 => Self::CapacityDrawn { node, lot: Hash32::arb(u)?, deadline: Tick::arb(u)? },
+            43 => Self::CapacityShown { node, shown: u.arbitrary()? },
+            44 => {
+                let ((memory_mib, blocks), took) = Arb::arb(u)?;
+                Self::CapacityProved { node, memory_mib, blocks, took }
+            }
+            45 => Self::CapacityMissed { node, again: Tick::arb(u)? },
             number => step(u, number, node, job)?,
         })
     }

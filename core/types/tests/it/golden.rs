@@ -201,6 +201,8 @@ fn reports_have_these_bytes() {
             pieces: 2,
             bytes: Bytes::new(bytes(b"piece")).expect("short"),
         },
+        Action::CommitCapacity { root: hash(0x27) },
+        Action::ShowCapacity { openings: Bytes::new(bytes(b"blocks")).expect("short") },
     ];
     let mut lines = Vec::new();
     for action in actions {
@@ -248,7 +250,12 @@ fn reports_have_these_bytes() {
         210473746570
         PutProgram
         0b26262626262626262626262626262626262626262626262626262626262626
-        260102057069656365"#]]
+        260102057069656365
+        CommitCapacity
+        1527272727272727272727272727272727272727272727272727272727272727
+        27
+        ShowCapacity
+        1606626c6f636b73"#]]
     .assert_eq(&lines.join("\n"));
 }
 

@@ -191,6 +191,7 @@ fn is_passing(reason: Reason) -> bool {
             | Reason::PoolDuplicate
             | Reason::SenderBusy
             | Reason::Expired
+            | Reason::CapacityLimit
     )
 }
 

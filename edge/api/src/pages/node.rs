@@ -9,7 +9,7 @@ use super::{
 use crate::{
     rpc::{Happened, ListedNode, NodeAnswer, StatusAnswer},
     view::DeviceView,
-    words::short,
+    words::{HOST_ONLY, short},
 };
 use maud::{Markup, html};
 use tg_types::JobId;
@@ -63,6 +63,10 @@ fn offer(record: &ListedNode, status: &StatusAnswer) -> Markup {
                 div { dt { "Region" } dd { (node.region) } }
                 div { dt { "Hour, at least" } dd { (amount(node.price_per_hour)) } }
                 div { dt { "10¹² multiply-adds" } dd { (amount(node.price_per_tera)) } }
+                div {
+                    dt { "Capacity" }
+                    dd { (record.capacity) div.quiet { (HOST_ONLY) } }
+                }
                 div { dt { "Runs now" } dd { (node.running) " of " (node.slots) } }
                 div { dt { "Checks now" } dd { (node.checking) } }
                 div { dt { "Registered" } dd { (moment(node.since, status.tick)) } }

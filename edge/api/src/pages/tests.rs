@@ -45,6 +45,7 @@ fn status() -> StatusAnswer {
         pool_txs_max: 10,
         validators: 1,
         faucet: true,
+        capacity_kib_max: 1_024,
     }
 }
 
@@ -84,12 +85,15 @@ fn listed_node() -> ListedNode {
             present: true,
             reputation_bps: 9_000,
             since: Number(Tick::new(1_794_827_000_000)),
+            proved: None,
+            capacity: "idle".to_owned(),
         },
         stake: stake(),
         stake_free: units(4_999_980_000),
         stake_free_units: Units(Amount::new(4_999_980_000).expect("small")),
         reputation: ReputationView { good: 10, bad: 1, lower_bound_bps: 9_123 },
         absent: None,
+        capacity: "proved: 1 MiB in 40 ms, 3 minutes ago".to_owned(),
     }
 }
 

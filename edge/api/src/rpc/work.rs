@@ -243,6 +243,8 @@ pub struct ListedNode {
     pub reputation: ReputationView,
     /// Since when validators do not see it.
     pub absent: Option<Number<Tick>>,
+    /// What it has shown of its capacity, or why not, for people.
+    pub capacity: String,
 }
 
 /// Answer of `nodes`.

@@ -274,6 +274,7 @@ pub(super) async fn status(shared: &Shared) -> Result<StatusAnswer, RpcError> {
         pool_txs_max: count(status.pool.1),
         validators: count(genesis.validators().len()),
         faucet: shared.faucet.is_some(),
+        capacity_kib_max: genesis.params().capacity.blocks_max,
     })
 }
 

@@ -16,14 +16,16 @@ use crate::{
     },
     text::{Number, Text, Tgrid, Units},
     why::{Candidate, WhyView},
-    words::{Standing, TierWords},
+    words::{self, Standing, TierWords},
 };
 use tg_chain::History;
 use tg_ledger::{
     JobEntry, LIST_PAGE_MAX, ListHead, ListOf, ListPage, NodeEntry, ProgramEntry, StakeEntry,
     charges, keys,
 };
-use tg_types::{Amount, Decode, Hash32, JobId, JobStatus, NodeId, StateKey, Tick, TxId, Work};
+use tg_types::{
+    Amount, CapacityParams, Decode, Hash32, JobId, JobStatus, NodeId, StateKey, Tick, TxId, Work,
+};
 
 impl Shared {
     async fn entries<T: Decode>(&self, keys: Vec<StateKey>) -> Result<Vec<Option<T>>, RpcError> {
@@ -227,7 +229,8 @@ pub(super) async fn nodes(shared: &Shared, params: NodesParams) -> Result<NodesA
     let first = end.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
     let found = registered(shared, head, params.before, limit).await?;
     let now = shared.now();
-    let listed = found.into_iter().map(|(id, node, stake)| listed(id, &node, &stake, now));
+    let params = &shared.chain.genesis().params().capacity;
+    let listed = found.into_iter().map(|(id, node, stake)| listed(id, &node, &stake, params, now));
     let next = Some(first).filter(|first| *first > head.first);
     Ok(NodesAnswer {
         nodes: listed.collect(),
@@ -237,7 +240,13 @@ pub(super) async fn nodes(shared: &Shared, params: NodesParams) -> Result<NodesA
     })
 }
 
-fn listed(id: NodeId, node: &NodeEntry, stake: &StakeEntry, now: Tick) -> ListedNode {
+fn listed(
+    id: NodeId,
+    node: &NodeEntry,
+    stake: &StakeEntry,
+    params: &CapacityParams,
+    now: Tick,
+) -> ListedNode {
     let free: Amount = stake.free();
     ListedNode {
         id: Text(id),
@@ -247,6 +256,7 @@ fn listed(id: NodeId, node: &NodeEntry, stake: &StakeEntry, now: Tick) -> Listed
         stake_free_units: Units(free),
         reputation: ReputationView::new(node.reputation, now),
         absent: node.absent.map(Number),
+        capacity: words::capacity(&node.capacity, params, now),
     }
 }
 
@@ -265,7 +275,8 @@ pub(super) async fn node(shared: &Shared, params: NodeParams) -> Result<NodeAnsw
     let mut jobs: Vec<JobId> = Vec::new();
     if let Some(entry) = &entry {
         let stake: Option<StakeEntry> = shared.entry(keys::stake(&entry.owner)).await?;
-        record = Some(listed(id, entry, &stake.unwrap_or_default(), shared.now()));
+        let params = &shared.chain.genesis().params().capacity;
+        record = Some(listed(id, entry, &stake.unwrap_or_default(), params, shared.now()));
         jobs.extend(entry.runs.as_slice());
     }
     Ok(NodeAnswer {

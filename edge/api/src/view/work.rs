@@ -1,6 +1,6 @@
 //! Readable JSON of nodes, jobs, and what happens to them.
 
-use super::Listing;
+use super::{Listing, capacity::ProvedView};
 use crate::{
     text::{Number, Text, Tgrid, Units},
     words::tier_word,
@@ -66,6 +66,11 @@ pub struct NodeView {
     pub reputation_bps: u16,
     /// Since when it is registered.
     pub since: Number<Tick>,
+    /// What it has shown of its capacity.
+    pub proved: Option<ProvedView>,
+    /// What it is asked to show: "idle" if nothing, "waiting", "filling", "committed", "showing" or
+    /// "resting".
+    pub capacity: String,
 }
 
 impl From<&NodeEntry> for NodeView {
@@ -93,6 +98,8 @@ impl From<&NodeEntry> for NodeView {
             present: entry.absent.is_none(),
             reputation_bps: entry.reputation.lower_bound(entry.reputation.at).points(),
             since: Number(entry.since),
+            proved: entry.capacity.proved.as_ref().map(ProvedView::from),
+            capacity: entry.capacity.step.name().to_lowercase(),
         }
     }
 }
@@ -257,6 +264,7 @@ const fn status_word(status: JobStatus) -> &'static str {
 }
 
 /// What an event about work says, besides its sentence. Other events say nothing here.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
 pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
     match event {
         Event::JobPlaced { job, node, run, deadline } => list
@@ -304,25 +312,6 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
             .text("owner", owner)
             .amount("amount", *amount)
             .amount("bounty", *bounty),
-        Event::AccountCredited { .. }
-        | Event::Transferred { .. }
-        | Event::Staked { .. }
-        | Event::UnbondingStarted { .. }
-        | Event::Unbonded { .. }
-        | Event::NodeRegistered { .. }
-        | Event::NodeChanged { .. }
-        | Event::NodeLeft { .. }
-        | Event::NodeDropped { .. }
-        | Event::NodeAbsent { .. }
-        | Event::AbsenceReported { .. }
-        | Event::JobQueued { .. }
-        | Event::JobCancelled { .. }
-        | Event::JobExpired { .. }
-        | Event::JobFailed { .. }
-        | Event::Slashed { .. }
-        | Event::PenaltyTaken { .. }
-        | Event::FeesShared { .. }
-        | Event::BeaconRecorded { .. }
-        | Event::ProgramRecorded { .. } => list,
+        _ => list,
     }
 }

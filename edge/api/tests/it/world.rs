@@ -13,8 +13,8 @@ use tg_chain::{
     network::{NetworkPlan, SeatPlan, make_network},
 };
 use tg_types::{
-    AccountId, Action, Amount, Genesis, Height, Lane, NetworkKind, Nonce, Params, SecretKey,
-    SignedTx, Tick, bounded::Bytes,
+    AccountId, Action, Amount, CapacityParams, Genesis, Height, Lane, NetworkKind, Nonce, Params,
+    SecretKey, SignedTx, Tick, bounded::Bytes,
 };
 
 pub(crate) struct World {
@@ -58,7 +58,7 @@ impl World {
                 (faucet.public().into(), tgrid(1_000_000)),
             ],
             treasury: tgrid(5),
-            params: Params::local(),
+            params: Params { capacity: CapacityParams::OFF, ..Params::local() },
             seed: [9; 32],
         })
         .expect("a network");

@@ -16,7 +16,7 @@ use tg_types::{
     genesis::{Genesis, NetworkKind},
     ids::AccountId,
     key::SecretKey,
-    params::Params,
+    params::{CapacityParams, Params},
     tick::{Height, Tick},
     tx::{Action, Lane, Nonce, SignedTx, TxBody},
 };
@@ -61,7 +61,7 @@ impl Network {
                 .collect(),
             allocations: vec![(AccountId::from(rich.public()), tgrid(1_000_000))],
             treasury: Amount::ZERO,
-            params: Params::local(),
+            params: Params { capacity: CapacityParams::OFF, ..Params::local() },
             seed: [9; 32],
         })
         .expect("a network");

@@ -12,7 +12,7 @@ use tg_types::{
     ids::{AccountId, NodeId},
     key::{Domain, Kind},
     node::{Device, DeviceKind, Features, NodeDescriptor},
-    params::Params,
+    params::{CapacityParams, Params},
     tick::Tick,
     tx::Action,
 };
@@ -146,7 +146,7 @@ impl Cast {
             parties.flat_map(|party| [(party.owner, rich), (party.account, rich)]).collect();
         allocations.push((self.client, tgrid(1_000_000)));
         allocations.push((self.stranger, tgrid(1_000_000)));
-        let mut params = Params::local();
+        let mut params = Params { capacity: CapacityParams::OFF, ..Params::local() };
         if let Some(checkers) = scenario.checkers_drawn {
             params.jobs.sync_checkers = checkers;
         }

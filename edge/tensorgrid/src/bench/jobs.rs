@@ -228,11 +228,14 @@ impl Bench {
             let descriptor = terms.with(devices, true).map_err(|_| story::StoryError::NoDevice)?;
             let stake = machine::STAKE;
             let plan =
-                ProviderPlan { descriptor, stake, workshop: None, notes: None, cheats: false };
+                ProviderPlan { descriptor, stake, workshop: None, notes: None, cheats: None };
             let key = SecretKey::from_seed(files::random()?);
             let gateway = doors.gateway(&key).await?;
             let relay = doors.relay().url.clone();
             providers.push(Provider::start(gateway, relay, key, plan).await?);
+        }
+        for provider in &providers {
+            provider.credited(SETTLE).await?;
         }
         let key = SecretKey::from_seed(files::random()?);
         let gateway = doors.gateway(&key).await?;

@@ -9,14 +9,30 @@ use crate::{
     work::machine,
 };
 use serde::Serialize;
+use std::time::Instant;
+use tg_api::words::HOST_ONLY;
 use tg_provider::devices::{Severity, findings};
+use tg_types::Hash32;
+
+/// Blocks of the memory that is filled: 32 MiB, more than most processors keep close by.
+const CAPACITY_BLOCKS: u32 = 1 << 15;
 
 #[derive(Serialize)]
 struct Told {
     devices: Vec<String>,
+    /// How fast this machine fills memory, which is what networks measure.
+    capacity: Option<Capacity>,
     not_found: Vec<String>,
     sandbox: Vec<Checked>,
     findings: Vec<Finding>,
+}
+
+#[derive(Serialize)]
+struct Capacity {
+    filled_mib: u32,
+    took_ms: u64,
+    mib_per_s: f64,
+    giga_multiply_adds_per_s: f64,
 }
 
 #[derive(Serialize)]
@@ -60,6 +76,7 @@ pub(super) fn run(
         .map(|device| format!("{} × {}, {} MiB", device.count, device.model, device.memory_mib));
     let told = Told {
         devices: devices.collect(),
+        capacity: capacity(),
         not_found: catalogue.absences().iter().map(ToString::to_string).collect(),
         sandbox,
         findings: found,
@@ -67,6 +84,23 @@ pub(super) fn run(
     let is_ill = told.findings.iter().any(|it| it.severity == Severity::Error.to_string());
     printer.result(&told, || text(&told, printer));
     Ok(if is_ill { Exit::Failed } else { Exit::Done })
+}
+
+/// Fills a memory as a network would ask this machine to.
+fn capacity() -> Option<Capacity> {
+    let started = Instant::now();
+    let filled = tg_tensor::capacity::fill(Hash32::new([0; 32]), CAPACITY_BLOCKS, 0);
+    let took = started.elapsed();
+    let _root = filled.ok()?.root();
+    let seconds = took.as_secs_f64().max(1e-6);
+    let multiply_adds = u64::from(CAPACITY_BLOCKS) * tg_tensor::capacity::BLOCK_MULTIPLY_ADDS;
+    let tenth = |number: f64| (number * 10.0).round() / 10.0;
+    Some(Capacity {
+        filled_mib: CAPACITY_BLOCKS / 1_024,
+        took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        mib_per_s: tenth(f64::from(CAPACITY_BLOCKS / 1_024) / seconds),
+        giga_multiply_adds_per_s: tenth(multiply_adds as f64 / seconds / 1e9),
+    })
 }
 
 /// What can hold strangers' programs here.
@@ -118,6 +152,13 @@ fn text(told: &Told, printer: &Printer) -> String {
     let mut text = String::new();
     for device in &told.devices {
         text.push_str(&format!("{} {device}\n", printer.word(Tone::Good, "device   ")));
+    }
+    if let Some(it) = &told.capacity {
+        text.push_str(&format!(
+            "capacity  {} MiB filled in {} ms ({} MiB/s, {} GMAC/s); networks measure this when a \
+             node joins\n          {HOST_ONLY}\n",
+            it.filled_mib, it.took_ms, it.mib_per_s, it.giga_multiply_adds_per_s
+        ));
     }
     for absence in &told.not_found {
         text.push_str(&format!("not found {absence}\n"));

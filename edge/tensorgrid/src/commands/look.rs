@@ -11,6 +11,7 @@ use tg_api::{
     document::NetworkWord,
     rpc::{ListedNode, StatusAnswer, ValidatorAnswer},
     view::TotalsView,
+    words::{HOST_ONLY, NOT_ASKED, kib},
 };
 
 #[derive(Serialize)]
@@ -48,6 +49,13 @@ fn status_text(answer: &Status) -> String {
         ("waiting", format!("{} of {} transactions", status.pool_txs, status.pool_txs_max)),
         ("validators", status.validators.to_string()),
         ("faucet", if status.faucet { "yes" } else { "no" }.to_owned()),
+        (
+            "capacity",
+            match status.capacity_kib_max {
+                0 => NOT_ASKED.to_owned(),
+                most => format!("nodes fill up to {} of memory to get work", kib(most)),
+            },
+        ),
     ];
     if let Some(totals) = &answer.totals {
         let verdict = if totals.balanced { "adds up" } else { "DOES NOT ADD UP" };
@@ -104,10 +112,12 @@ fn members_text(members: &Members) -> String {
             listed.node.region.to_string(),
             devices.join(", "),
             format!("{} TGRID/h", listed.node.price_per_hour),
+            listed.capacity.clone(),
         ]
     };
-    let rows: Vec<[String; 4]> = members.nodes.iter().map(row).collect();
-    text.push_str(&table(["node", "region", "devices", "price"], &rows));
+    let rows: Vec<[String; 5]> = members.nodes.iter().map(row).collect();
+    text.push_str(&table(["node", "region", "devices", "price", "capacity"], &rows));
+    text.push_str(&format!("\n{HOST_ONLY}"));
     if members.more {
         text.push_str("\nThere are more; ask with a higher --limit.");
     }

@@ -73,7 +73,7 @@ pub(super) fn run(settings: ProvideSettings, printer: &Printer) -> Result<Exit, 
         stake: arguments.stake,
         workshop: watch.workshop.clone(),
         notes: Some(state.join(format!("promises-{}", arguments.name))),
-        cheats: false,
+        cheats: None,
     };
     let key = tg_types::SecretKey::from_seed(*session.key.expose_seed());
     let gateway = Arc::clone(&session.gateway);
@@ -112,7 +112,7 @@ impl Desk<'_> {
         stop: &StopSignal,
     ) -> NodeDescriptor {
         let (mut told, mut looked) = (Deeds::default(), Instant::now());
-        let mut counted = Instant::now();
+        let (mut counted, mut is_credited) = (Instant::now(), false);
         while !stop.came_within(LOOK) {
             let deeds = self.provider.deeds();
             let draw = Draw::of(&watch.catalogue, arguments.watts);
@@ -124,6 +124,7 @@ impl Desk<'_> {
             }
             looked = Instant::now();
             self.save();
+            is_credited = is_credited || self.is_credited_now();
             let Ok((now, reason)) = watch.look(arguments) else { continue };
             if now == descriptor {
                 continue;
@@ -142,6 +143,16 @@ impl Desk<'_> {
         }
         self.save();
         descriptor
+    }
+
+    /// Asks whether the machine has shown what it can do, and says so if it has.
+    fn is_credited_now(&self) -> bool {
+        let credited = self.provider.credited(Duration::ZERO);
+        let is_credited = self.session.runtime.block_on(credited).unwrap_or(false);
+        if is_credited {
+            self.printer.say("The network has measured what this machine can do: it gets work.");
+        }
+        is_credited
     }
 
     /// Says what was done since the last time.

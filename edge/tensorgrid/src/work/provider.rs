@@ -5,7 +5,7 @@ use crate::files;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tg_agent::agent::{Agent, AgentConfig, AgentError, Deeds};
+use tg_agent::agent::{Agent, AgentConfig, AgentError, Cheat, Deeds};
 use tg_agent::task_run::Workshop;
 use tg_gateway::{Gateway, GatewayError};
 use tg_ledger::{AccountEntry, NodeEntry, StakeEntry, keys};
@@ -23,6 +23,9 @@ const OWNER_LANE: Lane = match Lane::new(1) {
 
 /// How often to look whether a node that leaves has finished.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// How often to look whether a node is credited.
+const LOOK_CREDIT: Duration = Duration::from_millis(20);
 
 /// Why a node does not work.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +47,7 @@ pub(crate) struct ProviderPlan {
     /// Where it notes what it has committed to, if it may come back.
     pub(crate) notes: Option<PathBuf>,
     /// Whether it lies, to show that it is caught.
-    pub(crate) cheats: bool,
+    pub(crate) cheats: Option<Cheat>,
 }
 
 /// A node that works.
@@ -98,6 +101,20 @@ impl Provider {
     /// What its agent has done.
     pub(crate) fn deeds(&self) -> Deeds {
         self.agent.deeds()
+    }
+
+    /// Waits until the node is credited with what it claims and gets work; says whether it is.
+    pub(crate) async fn credited(&self, patience: Duration) -> Result<bool, ProviderError> {
+        let params = &self.gateway.params().capacity;
+        let end = tokio::time::Instant::now() + patience;
+        loop {
+            let entry: Option<NodeEntry> = self.gateway.entry(keys::node(&self.node)).await?;
+            let is_credited = entry.is_some_and(|entry| entry.credit_mib(params).is_some());
+            if is_credited || tokio::time::Instant::now() >= end {
+                return Ok(is_credited);
+            }
+            tokio::time::sleep(LOOK_CREDIT).await;
+        }
     }
 
     /// Makes another offer.

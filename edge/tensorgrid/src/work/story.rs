@@ -10,6 +10,7 @@ use crate::printer::{Printer, duration};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tg_agent::agent::Cheat;
 use tg_agent::task_run::Workshop;
 use tg_api::{
     text::{Text, Tgrid},
@@ -53,6 +54,9 @@ const PROVIDERS: u32 = 3;
 
 /// Runs that each takes at once.
 const SLOTS: u16 = 4;
+
+/// How long a provider may take to show what it can do before the story goes on without.
+const PROVE_WAIT: Duration = Duration::from_secs(10);
 
 /// Why the story broke off.
 #[derive(Debug, thiserror::Error)]
@@ -138,18 +142,18 @@ fn numbers(bytes: &[u8]) -> Option<Vec<f32>> {
 pub(crate) async fn providers(
     doors: &Doors,
     workshop: Option<Arc<Workshop>>,
-    cheat: bool,
+    cheat: Option<Cheat>,
     printer: &Printer,
 ) -> Result<Vec<Provider>, StoryError> {
     let catalogue = machine::detect(None);
     let features = machine::features(workshop.as_ref());
     let mut providers = Vec::new();
     for number in 0..PROVIDERS {
-        let cheats = cheat && number == 0;
+        let cheats = cheat.filter(|_| number == 0);
         let terms = OfferTerms {
             region: "here".parse().map_err(|_| StoryError::Model)?,
             price_per_hour: machine::PRICE_PER_HOUR,
-            price_per_tera: if cheats { LIAR_PRICE } else { machine::PRICE_PER_TERA },
+            price_per_tera: if cheats.is_some() { LIAR_PRICE } else { machine::PRICE_PER_TERA },
             slots: SLOTS,
         };
         let gpus = if number == 0 { GpuChoice::All } else { GpuChoice::None };
@@ -164,11 +168,32 @@ pub(crate) async fn providers(
         providers.push(Provider::start(gateway, relay, key, plan).await?);
     }
     let model = catalogue.devices().first().map_or("unknown", |device| device.model.as_str());
-    let liar = if cheat { "; one of them lies" } else { "" };
+    let liar = if cheat.is_some() { "; one of them lies" } else { "" };
     printer.say(format_args!(
         "{PROVIDERS} providers on this machine's processor ({model}) have joined{liar}."
     ));
+    prove(&providers, cheat, printer).await?;
     Ok(providers)
+}
+
+/// Waits until the providers have shown what they can do; a liar does not.
+async fn prove(
+    providers: &[Provider],
+    cheat: Option<Cheat>,
+    printer: &Printer,
+) -> Result<(), StoryError> {
+    let started = Instant::now();
+    let honest = if cheat == Some(Cheat::Capacity) { 1.. } else { 0.. };
+    let mut proved = 0;
+    for provider in providers.get(honest).unwrap_or_default() {
+        proved += u32::from(provider.credited(PROVE_WAIT).await?);
+    }
+    let took = duration(started.elapsed());
+    printer.say(format_args!(
+        "{proved} of {PROVIDERS} filled memory from a fresh seed and showed what was drawn of it \
+         ({took}): they get work."
+    ));
+    Ok(())
 }
 
 /// Runs the first job and tells what happens.

@@ -45,6 +45,38 @@ fn job_runs_elsewhere_and_costs_what_was_quoted() {
     assert_eq!(up.stop("INT").0.code(), Some(0));
 }
 
+/// Goal: providers show what they can do and are credited with it; one that opens other blocks of
+/// its memory than were drawn gets no work, although it is the cheapest, and loses nothing. Method:
+/// `up --cheat=capacity`.
+#[test]
+fn provider_that_does_not_show_its_capacity_gets_no_work() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0", "--cheat=capacity"]);
+    assert_eq!(up.ready["job"]["digit"], up.ready["job"]["drawn"]);
+    assert_eq!(up.ready["job"]["slashed"].as_array().map(Vec::len), Some(0), "{}", up.ready);
+    let members = home.run(&["--json", "nodes"]).expect(0).json();
+    let nodes = members["nodes"].as_array().expect("nodes");
+    assert_eq!(nodes.len(), 3);
+    let (proved, not): (Vec<_>, Vec<_>) =
+        nodes.iter().partition(|it| !it["node"]["proved"].is_null());
+    let [liar] = not[..] else { panic!("one has not proved anything: {members}") };
+    for node in proved {
+        assert_eq!(node["node"]["proved"]["filled_kib"], 1_024, "{node}");
+        let words = node["capacity"].as_str().expect("words");
+        assert!(words.starts_with("proved: 1 MiB in "), "{words}");
+    }
+    assert!(liar["capacity"].as_str().is_some_and(|it| it.starts_with("not proved")), "{liar}");
+    let job = up.ready["job"]["job"].as_str().expect("an id");
+    let shown = home.run(&["--json", "show", job]).expect(0).json();
+    let by = |list: &str| shown[list].as_array().expect("a list").clone();
+    let nodes: Vec<_> = by("runs").into_iter().chain(by("checks")).collect();
+    assert!(nodes.iter().all(|it| it["node"] != liar["id"]), "{shown}");
+    let status = home.run(&["status"]).expect(0);
+    assert!(status.out.contains("nodes fill up to 1 MiB of memory to get work"), "{status:?}");
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
 /// Goal: a provider that hands in a false result is caught, loses stake, and the job is done by
 /// another. Method: `up --cheat`.
 #[test]

@@ -16,7 +16,7 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use super::weights::{PANEL_COLUMNS, Pair, Weights};
-use super::{Element, Lhs, Narrow, Out, Requantise, Rhs, portable};
+use super::{Element, Lhs, Narrow, Out, Requantise, Rhs, SIDE, Square, portable};
 
 /// Rows of a tile. Six rows of two registers, two of weights, one of activations and one product
 /// are the sixteen registers there are.
@@ -102,6 +102,44 @@ pub(super) fn look_up_bytes(table: &[i8; 256], x: &[i8], out: &mut [i8]) {
     // SAFETY: the processor has AVX2.
     unsafe { look_up_registers(table, x, out) };
     portable::look_up_bytes(table, x_rest, out_rest);
+}
+
+pub(super) fn chain(before: &Square, other: &Square, mask: &[u8; SIDE], out: &mut Square) {
+    assert!(is_available(), "no AVX2");
+    // SAFETY: the processor has AVX2.
+    unsafe { chain_rows(before, other, mask, out) }
+}
+
+/// Two rows of sums at a time: eight registers of sums, four of the other square, two of this one.
+#[target_feature(enable = "avx2")]
+fn chain_rows(before: &Square, other: &Square, mask: &[u8; SIDE], out: &mut Square) {
+    const REGISTERS: usize = SIDE / 8;
+    let pairs = portable::row_pairs(other);
+    let mut sums = [[0; SIDE]; SIDE];
+    let rows = before.as_chunks::<SIDE>().0.as_chunks::<2>().0;
+    for (sums, rows) in sums.as_chunks_mut::<2>().0.iter_mut().zip(rows) {
+        let mut acc = [[_mm256_setzero_si256(); REGISTERS]; 2];
+        for (place, pair) in pairs.iter().enumerate() {
+            let (weights, _) = pair.as_chunks::<8>();
+            for (acc, row) in acc.iter_mut().zip(rows) {
+                let x = [row[2 * place], row[2 * place + 1]];
+                let x = x.map(|x| i32::from(x.cast_signed()));
+                let x = _mm256_set1_epi32(x[0] & 0xffff | x[1] << 16);
+                for (acc, weights) in acc.iter_mut().zip(weights) {
+                    // SAFETY: eight pairs of 16 bits are the 32 bytes of a register.
+                    let weights = unsafe { _mm256_loadu_si256(weights.as_ptr().cast()) };
+                    *acc = _mm256_add_epi32(*acc, _mm256_madd_epi16(x, weights));
+                }
+            }
+        }
+        for (sums, acc) in sums.iter_mut().zip(acc) {
+            for (sums, acc) in sums.as_chunks_mut::<8>().0.iter_mut().zip(acc) {
+                // SAFETY: eight sums of 32 bits are the 32 bytes of a register.
+                unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), acc) };
+            }
+        }
+    }
+    portable::chain_fold(&sums, other, mask, out);
 }
 
 /// Rows of activations as a tile reads them: the pair of a row begins at

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::weights::{PANEL_COLUMNS, Pair, Weights};
-use super::{Element, Lhs, Multipliers, Narrow, Out, Requantise, Rhs};
+use super::{Element, Lhs, Multipliers, Narrow, Out, Requantise, Rhs, SIDE, Square};
 
 /// Rows that share the reading of a panel. Four rows of accumulators fit most register files.
 const TILE_ROWS: usize = 4;
@@ -71,6 +71,58 @@ pub(super) fn few_rows<T: Element>(a: Lhs<'_>, b: Rhs<'_, T>, mut out: Out<'_>) 
 fn dot<T: Element>(x: &[i16], w: &[T]) -> i32 {
     let terms = x.iter().zip(w).map(|(x, w)| i32::from(*x).wrapping_mul((*w).into()));
     terms.fold(0, i32::wrapping_add)
+}
+
+/// Two rows of a square side by side, so that two steps of a sum are one instruction.
+pub(super) type RowPair = [[i16; 2]; SIDE];
+
+/// The rows of a square in pairs.
+#[inline(always)]
+pub(super) fn row_pairs(square: &Square) -> [RowPair; SIDE / 2] {
+    let mut pairs = [[[0; 2]; SIDE]; SIDE / 2];
+    let rows = square.as_chunks::<SIDE>().0.as_chunks::<2>().0;
+    for (pair, [first, second]) in pairs.iter_mut().zip(rows) {
+        for ((pair, first), second) in pair.iter_mut().zip(first).zip(second) {
+            *pair = [first.cast_signed().into(), second.cast_signed().into()];
+        }
+    }
+    pairs
+}
+
+pub(super) fn chain(before: &Square, other: &Square, mask: &[u8; SIDE], out: &mut Square) {
+    let pairs = row_pairs(other);
+    let mut sums = [[0; SIDE]; SIDE];
+    for (sums, row) in sums.iter_mut().zip(before.as_chunks::<SIDE>().0) {
+        for (pair, x) in pairs.iter().zip(row.as_chunks::<2>().0) {
+            let x = x.map(|x| i32::from(x.cast_signed()));
+            for (sum, pair) in sums.iter_mut().zip(pair) {
+                let [first, second] = pair.map(i32::from);
+                *sum += x[0] * first + x[1] * second;
+            }
+        }
+    }
+    chain_fold(&sums, other, mask, out);
+}
+
+/// Makes bytes of the sums of a step.
+#[inline(always)]
+pub(super) fn chain_fold(
+    sums: &[[i32; SIDE]; SIDE],
+    other: &Square,
+    mask: &[u8; SIDE],
+    out: &mut Square,
+) {
+    let mut masks = [0; 2 * SIDE];
+    masks[..SIDE].copy_from_slice(mask);
+    masks[SIDE..].copy_from_slice(mask);
+    let rows = out.as_chunks_mut::<SIDE>().0.iter_mut().zip(other.as_chunks::<SIDE>().0);
+    for (row, (sums, (out, other))) in sums.iter().zip(rows).enumerate() {
+        let mask = masks[row..].iter();
+        for (((out, sum), other), mask) in out.iter_mut().zip(sums).zip(other).zip(mask) {
+            let rounded = (*sum + (1 << 8)) >> 9;
+            *out = rounded.clamp(-128, 127).cast_unsigned() as u8 ^ other ^ mask;
+        }
+    }
 }
 
 #[inline(always)]

@@ -6,5 +6,6 @@
 
 pub mod agent;
 pub mod chance;
+pub mod float_run;
 pub mod task_run;
 pub mod tensor_run;

@@ -1,7 +1,8 @@
 //! Running a stranger's program for somebody: its files are put in place, the sandbox runs it, what
 //! it left is collected. What it says on the way can be followed while it runs.
 
-use std::collections::BTreeSet;
+use crate::float_run;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -39,6 +40,9 @@ pub enum TaskRunError {
     /// Files cannot be put in place.
     #[error("files cannot be put in place")]
     File(#[from] std::io::Error),
+    /// A model with what only a command has.
+    #[error("a model is run without a command, variables and network")]
+    NotOfModels,
     /// The image has no such input.
     #[error("image archive is not among the inputs")]
     NoArchive,
@@ -186,10 +190,6 @@ impl Workshop {
         inputs: &TaskInputs,
         wall: Duration,
     ) -> Result<Task, TaskRunError> {
-        let mut environment = std::collections::BTreeMap::new();
-        for variable in inputs.environment.as_slice() {
-            environment.insert(text(&variable.name)?, text(&variable.value)?);
-        }
         let limits = Limits {
             memory: Bytes::mib(inputs.limits.memory_mib.into()),
             disk: Bytes::mib(inputs.limits.disk_mib.into()),
@@ -201,9 +201,9 @@ impl Workshop {
             pids: inputs.limits.pids,
             ..Limits::default()
         };
-        let program: Result<Vec<String>, _> = inputs.program.as_slice().iter().map(text).collect();
+        let (program, environment) = command(inputs)?;
         Ok(Task {
-            program: program?,
+            program,
             environment,
             root: root(bench, inputs)?,
             network: if inputs.network { Network::Host } else { Network::None },
@@ -218,11 +218,30 @@ fn text<const MAX: usize>(word: &tg_types::Bytes<MAX>) -> Result<String, TaskRun
     String::from_utf8(word.as_slice().to_vec()).map_err(|_| TaskRunError::Text)
 }
 
+/// What is started, and its environment.
+fn command(inputs: &TaskInputs) -> Result<(Vec<String>, BTreeMap<String, String>), TaskRunError> {
+    let (words, variables) = (inputs.program.as_slice(), inputs.environment.as_slice());
+    if inputs.root == Root::Onnx {
+        if !words.is_empty() || !variables.is_empty() || inputs.network {
+            return Err(TaskRunError::NotOfModels);
+        }
+        // The job's number, not the machine's: results may depend on it in their last bits.
+        let threads = inputs.limits.cpu_milli.div_ceil(1_000).max(1).to_string();
+        let words = vec![float_run::WORD.to_owned(), threads.clone()];
+        let environment = BTreeMap::from([(tg_float::THREADS_VARIABLE.to_owned(), threads)]);
+        return Ok((words, environment));
+    }
+    let words: Result<Vec<String>, _> = words.iter().map(text).collect();
+    let variables = variables.iter().map(|one| Ok((text(&one.name)?, text(&one.value)?)));
+    Ok((words?, variables.collect::<Result<_, TaskRunError>>()?))
+}
+
 /// The files of a task's root.
 fn root(bench: &Path, inputs: &TaskInputs) -> Result<tg_sandbox::Root, TaskRunError> {
     let archive = bench.join("image");
     match &inputs.root {
         Root::Host => return Ok(tg_sandbox::Root::Host),
+        Root::Onnx => return Ok(tg_sandbox::Root::Own),
         Root::Archive { name } => {
             let mut files = inputs.files.as_slice().iter();
             let file = files.find(|file| file.path == *name).ok_or(TaskRunError::NoArchive)?;

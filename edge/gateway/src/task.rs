@@ -62,6 +62,9 @@ wire! {
             /// The name.
             name: Word,
         } = 3,
+        /// The provider's own program, which runs the float model among the inputs. There is no
+        /// command, no environment and no network.
+        Onnx = 4,
     }
 }
 
@@ -201,6 +204,9 @@ mod tests {
         let other = TaskInputs { network: true, ..task.clone() };
         assert_ne!(task.id(), other.id());
         assert_ne!(task.id(), TaskInputs { salt: [3; 32], ..task.clone() }.id());
+        let model = TaskInputs { root: Root::Onnx, ..task.clone() };
+        assert_eq!(TaskInputs::from_bytes(&model.to_bytes()), Ok(model.clone()));
+        assert_ne!(task.id(), model.id());
     }
 
     #[test]

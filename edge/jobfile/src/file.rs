@@ -67,6 +67,8 @@ pub struct Model {
 pub enum ModelSource {
     /// An ONNX file, which must be imported, or a program.
     Model(LocalPath),
+    /// An ONNX file that is run as it is, in floating point.
+    Float(LocalPath),
     /// A program that was imported before.
     Program(LocalPath),
 }
@@ -284,15 +286,18 @@ impl JobFile {
             (false, Some(memory)) => (Some(DeviceKind::Cpu), Some(memory)),
             (false, None) => (None, None),
         };
-        let sandbox = match self.work {
-            Work::Model(_) => Features::NONE,
+        let features = match &self.work {
+            Work::Model(model) => match model.source {
+                ModelSource::Model(_) | ModelSource::Program(_) => Features::NONE,
+                ModelSource::Float(_) => Features::SANDBOX.with(Features::ONNX),
+            },
             Work::Task(_) => Features::SANDBOX,
         };
         Needs {
             kind,
             model: accelerator.map(|accelerator| accelerator.model.clone()),
             memory_mib_min: memory.map_or(0, Size::mib_ceil),
-            features: resources.features.with(sandbox),
+            features: resources.features.with(features),
             region: resources.region.clone(),
         }
     }

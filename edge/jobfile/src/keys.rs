@@ -29,6 +29,7 @@ pub(crate) const TOP: Section = Section {
     keys: &[
         key("name", "what the job is called in lists"),
         key("model", "an ONNX file or an imported program (.tgp), run as exact integers"),
+        key("float", "whether the ONNX file is run as it is, in floating point"),
         key("program", "a program (.tgp) that `tensorgrid model import` has made"),
         key("image", "the container image in which the command runs"),
         key("setup", "a command that runs before `run`, in the same place"),

@@ -53,10 +53,15 @@ fn work(top: &Map<'_>) -> Result<Work, Located> {
         let at = top.entry(key).map_or(top.at, |entry| entry.at);
         Err(Located::new(at, Fault::Together { key, other, why }))
     };
-    let model = top.scalar("model")?.map(|path| ("model", ModelSource::Model(path)));
+    let is_float = top.scalar("float")?;
+    let source = if is_float == Some(true) { ModelSource::Float } else { ModelSource::Model };
+    let model = top.scalar("model")?.map(|path| ("model", source(path)));
     let program = top.scalar("program")?.map(|path| ("program", ModelSource::Program(path)));
     if model.is_some() && program.is_some() {
         return refuse("program", "model", "they are two ways to name the same");
+    }
+    if is_float.is_some() && program.is_some() {
+        return refuse("float", "program", "a program is whole numbers already");
     }
     if let Some((by, source)) = model.or(program) {
         if let Some(key) = TASK_KEYS.into_iter().find(|key| top.get(key).is_some()) {
@@ -78,6 +83,10 @@ fn work(top: &Map<'_>) -> Result<Work, Located> {
     };
     if task.image.is_none() && task.run.is_none() {
         return Err(Located::new(top.at, Fault::NothingToRun));
+    }
+    if is_float.is_some() {
+        let command = if task.run.is_some() { "run" } else { "image" };
+        return refuse("float", command, "only a `model` is run in floating point");
     }
     Ok(Work::Task(task))
 }

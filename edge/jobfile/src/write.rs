@@ -19,6 +19,10 @@ pub(crate) fn job(job: &JobFile) -> String {
         Work::Model(model) => {
             match &model.source {
                 ModelSource::Model(path) => page.top("model", &scalar(path.as_str())),
+                ModelSource::Float(path) => {
+                    page.top("model", &scalar(path.as_str()));
+                    page.top("float", "true");
+                }
                 ModelSource::Program(path) => page.top("program", &scalar(path.as_str())),
             }
             page.pairs("inputs", &model.inputs);

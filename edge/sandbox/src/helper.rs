@@ -83,23 +83,30 @@ impl Helper {
         if let Some(loader) = &self.loader {
             binds.push(bind(loader, folder.join("ld.so")));
             let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
+            // Beside the program: a folder in between is one that `bwrap` opens to root alone.
             let libraries = self.libraries.iter();
-            binds.extend(libraries.map(|path| bind(path, folder.join("lib").join(name(path)))));
+            binds.extend(libraries.map(|path| bind(path, folder.join(name(path)))));
         }
         binds
     }
 
-    /// How it is started where it is mounted.
+    /// How it is started as a helper where it is mounted.
     pub(crate) fn command_inside(&self) -> Vec<String> {
+        let mut words = self.start_inside();
+        words.push(INIT_WORD.to_owned());
+        words
+    }
+
+    /// How it is started where it is mounted; arguments follow.
+    pub(crate) fn start_inside(&self) -> Vec<String> {
         let folder = HELPER_FOLDER;
         let mut words = Vec::new();
         if self.loader.is_some() {
             words.push(format!("{folder}/ld.so"));
             words.push("--library-path".to_owned());
-            words.push(format!("{folder}/lib"));
+            words.push(folder.to_owned());
         }
         words.push(format!("{folder}/init"));
-        words.push(INIT_WORD.to_owned());
         words
     }
 }

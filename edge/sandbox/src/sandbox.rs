@@ -34,13 +34,17 @@ use crate::spec::{
 use crate::task::{
     self, INPUT_FOLDER, Input, Network, OUTPUT_FOLDER, Root, Source, Task, WORK_FOLDER, Work,
 };
-use crate::view::{Bind, TEMPORARY_NAME, View, ViewPlan, WorkSource, host_paths, make_folder};
+use crate::view::{
+    Bind, Shown, TEMPORARY_NAME, View, ViewPlan, WorkSource, host_paths, make_folder,
+};
 use crate::watch::{Event, Run, Watch, Watched};
 
 /// Levels by preference, for the machine's own programs and for images.
 const FOR_HOST: [Level; 5] =
     [Level::Bubblewrap, Level::Namespaces, Level::Runc, Level::Podman, Level::Rlimits];
 const FOR_IMAGE: [Level; 4] = [Level::Runc, Level::Podman, Level::Bubblewrap, Level::Namespaces];
+/// Levels for this program itself: those that mount it, whoever may reach its file.
+const FOR_OWN: [Level; 4] = [Level::Bubblewrap, Level::Namespaces, Level::Runc, Level::Podman];
 /// Parts of the machine besides its programs, for the level that cannot show its own instead.
 const PLAIN_READ: [&str; 7] = [
     "/etc/nsswitch.conf",
@@ -144,10 +148,17 @@ impl Sandbox {
         let (wanted, what): (&[Level], _) = match task.root {
             Root::Host => (&FOR_HOST, "a program"),
             Root::Image(_) => (&FOR_IMAGE, "an image"),
+            Root::Own => (&FOR_OWN, "a copy of this program"),
         };
         let usable: Vec<Level> = self.abilities.usable().collect();
         let level = wanted.iter().copied().find(|level| usable.contains(level));
         self.run_at(level.ok_or(RunError::NoLevel { what })?, task, stop, on)
+    }
+
+    /// Whether tasks with [`Root::Own`] can be run here.
+    #[must_use]
+    pub fn runs_own(&self) -> bool {
+        self.abilities.usable().any(|level| FOR_OWN.contains(&level))
     }
 
     fn run_at(
@@ -308,6 +319,11 @@ impl Plan<'_> {
     /// What the launcher and the first process are told.
     fn orders(&self, command: task::Command, group: &Group) -> Result<(Launch, Inside), RunError> {
         let work = self.make_work()?;
+        let mut program = match &self.task.root {
+            Root::Own => self.sandbox.helper.start_inside(),
+            Root::Host | Root::Image(_) => Vec::new(),
+        };
+        program.extend(command.program);
         let mut inside = Inside {
             view: None,
             user: self.sandbox.other_user(),
@@ -317,7 +333,7 @@ impl Plan<'_> {
             shares: self.shares(),
             rlimits: self.rlimits(group),
             work: WORK_FOLDER.into(),
-            program: command.program,
+            program,
             environment: command.environment,
         };
         if !self.level.has_namespaces() {
@@ -400,12 +416,13 @@ impl Plan<'_> {
     }
 
     fn view(&self, work: WorkSource) -> Result<View, RunError> {
-        let image = match &self.task.root {
-            Root::Host => None,
-            Root::Image(image) => Some(image.folder()),
+        let shown = match &self.task.root {
+            Root::Host => Shown::Host,
+            Root::Image(image) => Shown::Image(image.folder()),
+            Root::Own => Shown::Nothing,
         };
         let view = View::build(ViewPlan {
-            image,
+            shown,
             base: &self.folder.path().join("root"),
             helper: self.sandbox.helper.binds(&self.folder.path().join(CONTROL_NAME)),
             inputs: self.inputs()?,

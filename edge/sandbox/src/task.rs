@@ -23,6 +23,10 @@ pub enum Root {
     Host,
     /// An unpacked image.
     Image(Rootfs),
+    /// This program itself with the libraries it has loaded, and nothing else of the machine. The
+    /// task's program is what it is started with; its `main` looks for that before anything else.
+    /// Needs a level with namespaces.
+    Own,
 }
 
 /// Which network a task has.
@@ -50,7 +54,8 @@ pub enum Work {
 /// One program to run, with all it may see and use.
 #[derive(Clone, Debug, Default)]
 pub struct Task {
-    /// The program and its arguments. Empty means what the image states.
+    /// The program and its arguments. Empty means what the image states; with [`Root::Own`] these
+    /// are arguments of this program.
     pub program: Vec<String>,
     /// The whole environment, besides `PATH`, `HOME`, `TMPDIR`, `TENSORGRID_WORK`,
     /// `TENSORGRID_INPUT` and `TENSORGRID_OUTPUT` where it does not state them. The last three

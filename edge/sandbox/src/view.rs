@@ -95,10 +95,21 @@ pub(crate) struct View {
     pub(crate) network: bool,
 }
 
+/// What is seen at `/`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shown<'a> {
+    /// The machine's programs and libraries.
+    Host,
+    /// An unpacked image.
+    Image(&'a Path),
+    /// Nothing besides the helper.
+    Nothing,
+}
+
 /// What a view is built from.
 pub(crate) struct ViewPlan<'a> {
-    /// An unpacked image, or nothing for the machine's own programs.
-    pub(crate) image: Option<&'a Path>,
+    /// What is seen at `/`.
+    pub(crate) shown: Shown<'a>,
     /// Where a base may be made.
     pub(crate) base: &'a Path,
     /// The helper's files.
@@ -116,15 +127,15 @@ pub(crate) struct ViewPlan<'a> {
 impl View {
     /// Builds the view, making its base where the machine's own programs are used.
     pub(crate) fn build(plan: ViewPlan<'_>) -> Result<Self, FileError> {
-        let (base, binds) = match plan.image {
-            Some(image) => {
-                (image.to_owned(), resolver().filter(|_| plan.network).into_iter().collect())
-            }
-            None => (plan.base.to_owned(), host_base(plan.base, plan.network)?),
+        let (base, mut binds) = match plan.shown {
+            Shown::Image(image) => (image, Vec::new()),
+            Shown::Host => (plan.base, host_base(plan.base)?),
+            Shown::Nothing => (plan.base, own_base(plan.base).map(|()| Vec::new())?),
         };
+        binds.extend(resolver().filter(|_| plan.network));
         let devices = DEVICES.iter().map(PathBuf::from).chain(plan.devices.iter().cloned());
         Ok(Self {
-            base,
+            base: base.to_owned(),
             binds,
             shelves: vec![(HELPER_FOLDER.into(), plan.helper), (INPUT_FOLDER.into(), plan.inputs)],
             devices: devices.collect(),
@@ -144,10 +155,20 @@ pub(crate) fn host_paths() -> impl Iterator<Item = PathBuf> {
     HOST_FOLDERS.iter().chain(&HOST_SETTINGS).map(|name| Path::new("/").join(name))
 }
 
-/// Makes a base that shows the machine's programs: places and links are made, folders are bound.
-fn host_base(base: &Path, network: bool) -> Result<Vec<Bind>, FileError> {
+/// Makes a base that shows nothing of the machine: places, links and settings of our own.
+fn own_base(base: &Path) -> Result<(), FileError> {
     make_folder(base)?;
     make_places(base)?;
+    for (name, text) in OWN_SETTINGS {
+        make_parent(&base.join(name))?;
+        fs::write(base.join(name), text).map_err(FileError::io("write", base))?;
+    }
+    Ok(())
+}
+
+/// Makes a base that shows the machine's programs: places and links are made, folders are bound.
+fn host_base(base: &Path) -> Result<Vec<Bind>, FileError> {
+    own_base(base)?;
     let mut binds = Vec::new();
     let host = Path::new("/");
     for name in HOST_FOLDERS {
@@ -160,11 +181,6 @@ fn host_base(base: &Path, network: bool) -> Result<Vec<Bind>, FileError> {
             binds.push(Bind { source: host.join(name), target: host.join(name) });
         }
     }
-    for (name, text) in OWN_SETTINGS {
-        make_parent(&base.join(name))?;
-        fs::write(base.join(name), text).map_err(FileError::io("write", base))?;
-    }
-    binds.extend(resolver().filter(|_| network));
     for name in HOST_SETTINGS {
         // What is a link on the machine is shown as what it leads to.
         let Ok(source) = fs::canonicalize(host.join(name)) else { continue };
@@ -254,7 +270,7 @@ const _: () = assert!(matches!(HELPER_FOLDER.as_bytes(), b"/.tensorgrid"), "plac
 
 #[cfg(test)]
 mod tests {
-    use super::{View, ViewPlan, WorkSource, below, make_places};
+    use super::{Shown, View, ViewPlan, WorkSource, below, make_places};
     use crate::files::TemporaryFolder;
     use std::fs;
     use std::os::unix::fs::symlink;
@@ -263,7 +279,7 @@ mod tests {
     fn plan<'a>(base: &'a Path, devices: &'a [PathBuf]) -> ViewPlan<'a> {
         let work = WorkSource::Tmpfs { bytes: 4096, files: 8 };
         let (helper, inputs) = (Vec::new(), Vec::new());
-        ViewPlan { image: None, base, helper, inputs, devices, work, network: false }
+        ViewPlan { shown: Shown::Host, base, helper, inputs, devices, work, network: false }
     }
 
     #[test]
@@ -284,6 +300,18 @@ mod tests {
         );
         assert_eq!(fs::read_link(base.join("tmp")).expect("a link"), Path::new("job/.tmp"));
         assert_eq!(view.assigned().collect::<Vec<_>>(), [Path::new("/dev/extra")]);
+    }
+
+    #[test]
+    fn view_of_this_program_alone_shows_nothing_of_the_machine() {
+        let folder = TemporaryFolder::new().expect("a folder");
+        let base = folder.path().join("base");
+        let plan = ViewPlan { shown: Shown::Nothing, ..plan(&base, &[]) };
+        let view = View::build(plan).expect("builds");
+        assert_eq!(view.binds, []);
+        let users = fs::read_to_string(base.join("etc/passwd")).expect("reads");
+        assert_eq!(users.lines().count(), 2);
+        assert!(!base.join("usr").exists() && base.join("in").is_dir());
     }
 
     #[test]

@@ -9,5 +9,7 @@ fn main() -> ExitCode {
     }
     // The first process of a sandbox is a copy of this program, and nothing else.
     tg_sandbox::init_if_asked();
+    // So is what runs a float model inside one.
+    tg_agent::float_run::run_if_asked();
     tensorgrid::run()
 }

@@ -48,8 +48,13 @@ impl WorkError {
     pub(crate) const fn failure(&self) -> RunFailure {
         match self {
             Self::Unknown | Self::Gateway(_) | Self::NotKept => RunFailure::PackageMissing,
-            Self::Kind => RunFailure::Declined,
-            Self::Decode(_) | Self::Run(_) | Self::OtherTask => RunFailure::PackageWrong,
+            Self::Kind | Self::Task(TaskRunError::Run(tg_sandbox::RunError::NoLevel { .. })) => {
+                RunFailure::Declined
+            }
+            Self::Decode(_)
+            | Self::Run(_)
+            | Self::OtherTask
+            | Self::Task(TaskRunError::NotOfModels) => RunFailure::PackageWrong,
             Self::Task(_) | Self::Stop(_) | Self::Package(_) | Self::Random | Self::Panicked => {
                 RunFailure::DeviceFailed
             }

@@ -2,6 +2,7 @@
 
 use crate::read;
 use tg_jobfile::{JobFile, SECTIONS};
+use tg_types::Features;
 
 #[test]
 fn reference_names_every_key() {
@@ -69,4 +70,15 @@ name: finetune
     let canonical = short.to_yaml();
     assert!(canonical.contains("deadline: 2026-12-01T08:00:00Z\n"), "{canonical}");
     assert!(canonical.contains("max: 120 TGRID\n"), "{canonical}");
+}
+
+/// A float model asks for nodes that have a sandbox with the runtime; the same file without the
+/// word asks for nothing.
+#[test]
+fn float_model_needs_what_runs_it() {
+    let needs = |text: &str| JobFile::parse(text, "test").expect("a job file").needs().features;
+    let both = Features::SANDBOX.with(Features::ONNX);
+    assert_eq!(needs("model: a.onnx\nfloat: true\n"), both);
+    assert_eq!(needs("model: a.onnx\nfloat: false\n"), Features::NONE);
+    assert_eq!(needs("model: a.onnx\n"), Features::NONE);
 }

@@ -64,8 +64,15 @@ fn values_of_another_form_say_the_form() {
 
 #[test]
 fn work_is_of_one_kind() {
-    let texts =
-        ["name: a\n", "model: a\nprogram: b\n", "model: a\nrun: b\n", "program: a\nenvs: {A: b}\n"];
+    let texts = [
+        "name: a\n",
+        "model: a\nprogram: b\n",
+        "model: a\nrun: b\n",
+        "program: a\nenvs: {A: b}\n",
+        "program: a\nfloat: true\n",
+        "image: a\nfloat: false\n",
+        "model: a\nfloat: yes\n",
+    ];
     check(&texts, &expect_file!["../fixtures/errors/work.txt"]);
 }
 

@@ -117,10 +117,10 @@ fn task(u: Draw<'_, '_>) -> arbitrary::Result<Task> {
 fn job(u: Draw<'_, '_>) -> arbitrary::Result<JobFile> {
     let work = match u.int_in_range(0..=2)? {
         0 => Work::Model(Model {
-            source: if u.arbitrary()? {
-                ModelSource::Model(word(u, "./a.onnx")?)
-            } else {
-                ModelSource::Program(word(u, "./a.tgp")?)
+            source: match u.int_in_range(0..=2)? {
+                0 => ModelSource::Model(word(u, "./a.onnx")?),
+                1 => ModelSource::Float(word(u, "./a.onnx")?),
+                _ => ModelSource::Program(word(u, "./a.tgp")?),
             },
             inputs: pairs(u, ("x:0", "./x.npy"))?,
             outputs: pairs(u, ("/y", "./y.npy"))?,

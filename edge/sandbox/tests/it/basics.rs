@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tg_sandbox::{
-    Bytes, Ended, Event, FileError, Guard, Input, Level, Limits, Network, RunError, Sandbox,
+    Bytes, Ended, Event, FileError, Guard, Input, Level, Limits, Network, Root, RunError, Sandbox,
     SandboxError, Settings, Stop, Stream, Task, Unfit, Work,
 };
 
@@ -90,6 +90,26 @@ pub(crate) fn what_is_not_allowed_is_refused() {
     let mut as_root = Settings::new(folder.path());
     as_root.job_user.uid = 0;
     assert!(matches!(Sandbox::new(as_root), Err(SandboxError::RootUser)));
+}
+
+pub(crate) fn this_program_runs_inside_by_itself() {
+    for level in levels() {
+        let place = Place::at(&[level]);
+        let inputs = vec![Input::bytes("words", "three of them").expect("a name")];
+        let words = ["attack", "read", "/in/words", "/usr/bin", "/bin/sh", "/etc/ssl"];
+        let task = Task { root: Root::Own, inputs, ..task(&words) };
+        assert_eq!(place.sandbox.runs_own(), level != Level::Rlimits);
+        if level == Level::Rlimits {
+            let refused = place.run(&task).map(|_| ()).expect_err("has no namespaces");
+            assert!(matches!(refused, RunError::NoLevel { .. }), "{refused}");
+            continue;
+        }
+        let ran = place.run(&task).expect("runs");
+        assert_eq!(ran.outcome.ended, Ended::Exited(0), "{level}: {}", ran.err);
+        let read: Vec<&str> = ran.out.lines().filter(|line| line.starts_with('!')).collect();
+        assert_eq!(read, ["!read /in/words: 13"], "{level}: {}", ran.out);
+        place.assert_clean("this program");
+    }
 }
 
 pub(crate) fn program_that_is_not_there_is_an_error() {

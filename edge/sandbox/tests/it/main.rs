@@ -32,6 +32,7 @@ const TESTS: &[Test] = &[
     ("assigned_devices_are_there_and_no_others", basics::assigned_devices_are_there_and_no_others),
     ("what_a_dead_supervisor_left_is_swept", basics::what_a_dead_supervisor_left_is_swept),
     ("program_that_is_not_there_is_an_error", basics::program_that_is_not_there_is_an_error),
+    ("this_program_runs_inside_by_itself", basics::this_program_runs_inside_by_itself),
     ("images_run_without_the_machines_files", images::images_run_without_the_machines_files),
     ("escape_corpus", corpus::escape_corpus),
     ("escape_corpus_as_nobody", corpus::escape_corpus_as_nobody),

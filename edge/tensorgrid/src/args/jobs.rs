@@ -11,6 +11,9 @@ use tg_types::{Amount, Features, JobId, Name, Tier};
 pub(crate) struct JobOptions {
     /// Job file (.yaml), tensor program (.tgp) or model (.onnx); none if a command follows --
     pub(crate) file: Option<PathBuf>,
+    /// Run the model (.onnx) as it is, in floating point; --verify is none or redundant:N then
+    #[arg(long)]
+    pub(crate) float: bool,
     /// How surely: none, audit, sync or redundant:N; audit for programs of tensors, none for others
     #[arg(long, value_name = "TIER")]
     pub(crate) verify: Option<TierName>,
@@ -29,10 +32,10 @@ pub(crate) struct JobOptions {
     /// A GPU with at least this memory, such as 16GB
     #[arg(long, value_name = "SIZE")]
     pub(crate) vram: Option<Size>,
-    /// Memory that is needed, such as 512MB; a command gets no more
+    /// Memory that is needed, such as 512MB; a command or float model gets no more
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
-    /// Processors of a command, such as 0.5 or 4
+    /// Processors of a command or float model, such as 0.5 or 4
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<Cpus>,
     /// What a command may write, such as 100MB
@@ -73,7 +76,7 @@ fn feature(text: &str) -> Result<Features, &'static str> {
 pub(crate) struct RunJobArguments {
     #[command(flatten)]
     pub(crate) options: JobOptions,
-    /// File for the outputs of tensors (.npy, .npz or .json), folder for what a command leaves in
+    /// File for the outputs of a model (.npy, .npz or .json), folder for what a command leaves in
     /// /out
     #[arg(short, long, value_name = "PATH")]
     pub(crate) out: Option<PathBuf>,
@@ -110,7 +113,7 @@ pub(crate) struct LogsArguments {
 pub(crate) struct CopyArguments {
     /// The job
     pub(crate) job: JobId,
-    /// File for the outputs of tensors, folder for what a command left
+    /// File for the outputs of a model, folder for what a command left
     pub(crate) out: PathBuf,
     /// The program of a job of tensors, to name and scale its outputs
     #[arg(long, value_name = "FILE")]

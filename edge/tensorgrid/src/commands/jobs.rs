@@ -2,6 +2,7 @@
 //! what they gave.
 
 mod fetch;
+mod float;
 mod plan;
 mod resume;
 mod run;

@@ -27,8 +27,10 @@ pub(crate) fn workshop(folder: &Path, allow_network: bool) -> Result<Arc<Worksho
 
 /// What a node can do that has this workshop.
 pub(crate) fn features(workshop: Option<&Arc<Workshop>>) -> Features {
-    let is_usable = workshop.is_some_and(|it| it.sandbox.abilities().usable().next().is_some());
-    if is_usable { Features::SANDBOX } else { Features::NONE }
+    let Some(Workshop { sandbox, .. }) = workshop.map(Arc::as_ref) else { return Features::NONE };
+    let is_usable = sandbox.abilities().usable().next().is_some();
+    let sandboxed = if is_usable { Features::SANDBOX } else { Features::NONE };
+    if sandbox.runs_own() { sandboxed.with(Features::ONNX) } else { sandboxed }
 }
 
 /// Which GPUs are offered.

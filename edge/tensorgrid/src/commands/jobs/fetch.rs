@@ -1,6 +1,6 @@
 //! What jobs gave: `logs`, `cp`, and the files that `run` writes.
 
-use super::{HINT, find};
+use super::{HINT, find, float};
 use crate::{
     args::jobs::{CopyArguments, LogsArguments},
     arrays,
@@ -159,7 +159,12 @@ pub(super) fn copy(
     let files = match entry.spec.work {
         Work::Opaque { .. } => {
             let output = task_output(session, arguments.job, &entry)?;
-            write_files(&output, out, &[])?;
+            let is_array_file = arrays::Format::of_path(&arguments.out).is_some();
+            if is_array_file && float::is_output(&output) {
+                float::write(&output, out, &[])?;
+            } else {
+                write_files(&output, out, &[])?;
+            }
             output.files.as_slice().len()
         }
         Work::Tensor { program, .. } => {
@@ -197,6 +202,15 @@ pub(super) fn write_tensors(
     let decoded: Vec<(String, Array)> = stated
         .map(|(output, tensor)| (output.label.as_str().to_owned(), output.decode(tensor)))
         .collect();
+    write_arrays(&decoded, out, named)
+}
+
+/// Writes the outputs of a model: all into one file, and each into its own.
+pub(super) fn write_arrays(
+    decoded: &[(String, Array)],
+    out: Option<&Path>,
+    named: &[(String, PathBuf)],
+) -> Result<(), Failure> {
     let write = |path: &Path, arrays: &[(String, Array)]| {
         arrays::write(path, arrays).map_err(|error| {
             let what = format!("cannot write {}", path.display());
@@ -204,13 +218,13 @@ pub(super) fn write_tensors(
         })
     };
     if let Some(out) = out {
-        write(out, &decoded)?;
+        write(out, decoded)?;
     }
     for (label, path) in named {
         let found: Vec<_> = decoded.iter().filter(|(name, _)| name == label).cloned().collect();
         if found.is_empty() {
             let hint = "`tensorgrid model show` lists the outputs";
-            return Err(Failure::new(format!("the program has no output {label}"), hint));
+            return Err(Failure::new(format!("the model has no output {label}"), hint));
         }
         write(path, &found)?;
     }

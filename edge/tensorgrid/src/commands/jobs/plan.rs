@@ -1,6 +1,7 @@
 //! What somebody wants to have done, from a job file or from what was typed, with everything it
 //! names read from disk.
 
+use super::float;
 use crate::{
     args::{jobs::JobOptions, model::NamedFile},
     commands::model,
@@ -13,9 +14,10 @@ use std::{
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
+use tg_float::FloatModel;
 use tg_gateway::package::PACKAGE_BYTES_MAX;
 use tg_gateway::task::{Root, TaskLimits, word};
-use tg_jobfile::{JobFile, ModelSource, Run, Size, Work, WorkPath};
+use tg_jobfile::{Cpus, JobFile, ModelSource, Resources, Run, Size, Work, WorkPath};
 use tg_tensor::{Model, Tensor};
 use tg_types::{Amount, DeviceKind, DurationMs, Features, Needs, Tier};
 
@@ -25,6 +27,11 @@ const RUN_MAX: DurationMs = DurationMs::MINUTE;
 /// What a command may use unless something else is asked for.
 const LIMITS: TaskLimits =
     TaskLimits { memory_mib: 512, disk_mib: 128, cpu_milli: 1_000, pids: 256 };
+
+/// What a float model may use unless something else is asked for: weights, and what is computed
+/// with them, on the cores of an ordinary machine. Its outputs are all it writes.
+const FLOAT_LIMITS: TaskLimits =
+    TaskLimits { memory_mib: 2_048, disk_mib: 64, cpu_milli: 4_000, pids: 256 };
 
 /// The largest job file.
 const FILE_BYTES_MAX: u64 = tg_jobfile::BYTES_MAX as u64;
@@ -56,6 +63,17 @@ pub(crate) enum What {
         /// Files for its outputs by their labels.
         outputs: Vec<(String, PathBuf)>,
     },
+    /// A model in floating point.
+    Float {
+        /// The model.
+        model: Box<FloatModel>,
+        /// Files with its inputs.
+        inputs: Vec<NamedFile>,
+        /// What is handed in; its inputs are added when it is.
+        order: Box<TaskOrder>,
+        /// Files for its outputs by their names.
+        outputs: Vec<(String, PathBuf)>,
+    },
     /// A command.
     Task {
         /// The command.
@@ -70,6 +88,11 @@ impl Plan {
     pub(crate) fn read(options: &JobOptions) -> Result<Self, Failure> {
         match (&options.file, options.command.is_empty()) {
             (Some(file), true) if is_job_file(file) => Self::of_file(file, options),
+            (Some(file), true) if options.float => Self::of_float(file, options),
+            (_, false) if options.float => Err(Failure::misuse(
+                "--float is for models",
+                "give a model (.onnx), or leave --float out",
+            )),
             (Some(file), true) => Self::of_model(model::read_program(file)?, options),
             (None, false) => Self::of_command(options),
             (Some(_), false) => Err(Failure::misuse(
@@ -89,6 +112,12 @@ impl Plan {
         Self::typed(what, Tier::Audit, Features::NONE, options)
     }
 
+    fn of_float(file: &Path, options: &JobOptions) -> Result<Self, Failure> {
+        let limits = limits(FLOAT_LIMITS, options.memory, options.disk, options.cpus);
+        let what = float::what(file, options.input.clone(), Vec::new(), limits)?;
+        Self::typed(what, Tier::Trusted, Features::SANDBOX.with(Features::ONNX), options)
+    }
+
     fn of_command(options: &JobOptions) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for NamedFile { name, path } in &options.input {
@@ -98,12 +127,7 @@ impl Plan {
             let what = format!("{} has no name", path.display());
             gather(path, &name.ok_or_else(|| Failure::misuse(what, hint))?, &mut files)?;
         }
-        let limits = TaskLimits {
-            memory_mib: options.memory.map_or(LIMITS.memory_mib, Size::mib_ceil),
-            disk_mib: options.disk.map_or(LIMITS.disk_mib, Size::mib_ceil),
-            cpu_milli: options.cpus.map_or(LIMITS.cpu_milli, tg_jobfile::Cpus::thousandths),
-            pids: LIMITS.pids,
-        };
+        let limits = limits(LIMITS, options.memory, options.disk, options.cpus);
         let root = root(options.image.as_deref(), &mut files)?;
         let order = TaskOrder {
             program: options.command.clone(),
@@ -157,7 +181,10 @@ impl Plan {
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         let (what, usual) = match &file.work {
-            Work::Model(model) => (what_of_model(model, folder, options)?, Tier::Audit),
+            Work::Model(model) => what_of_model(model, &file, folder, options)?,
+            Work::Task(_) if options.float => {
+                return Err(Failure::misuse("--float is for models", "leave --float out"));
+            }
             Work::Task(task) => (what_of_task(task, &file, folder)?, Tier::Trusted),
         };
         let verify = file.verify.and_then(tg_jobfile::Verify::tier);
@@ -166,7 +193,7 @@ impl Plan {
         let plan = Self {
             what,
             tier: typed.or(verify).unwrap_or(usual),
-            needs: file.needs(),
+            needs: if options.float { with_float(file.needs()) } else { file.needs() },
             run_max: file.run_max.or(options.run_max).map_or(RUN_MAX, |span| span.get()),
             within: within.unwrap_or(options.within.map_or(DurationMs::HOUR, |span| span.get())),
             budget_max: file.budget_max,
@@ -176,14 +203,22 @@ impl Plan {
 
     /// Refuses what the ledger would refuse, with a better hint.
     fn checked(self) -> Result<Self, Failure> {
-        let is_task = matches!(self.what, What::Task { .. });
-        if is_task && matches!(self.tier, Tier::Audit | Tier::Sync) {
-            return Err(Failure::misuse(
+        if matches!(self.tier, Tier::Trusted | Tier::Redundant { .. }) {
+            return Ok(self);
+        }
+        match self.what {
+            What::Tensor { .. } => Ok(self),
+            What::Float { .. } => Err(Failure::misuse(
+                "floats have no exact meaning that others could recompute: their last bits depend \
+                 on the runtime and the processor",
+                "use --verify none or redundant:2, or leave --float out, so that the model is run \
+                 as exact integers",
+            )),
+            What::Task { .. } => Err(Failure::misuse(
                 "a command has no meaning that others could recompute",
                 "use --verify none or redundant:2, or import a model and run that",
-            ));
+            )),
         }
-        Ok(self)
     }
 
     /// The order, with inputs if it is one of tensors.
@@ -191,7 +226,7 @@ impl Plan {
         Order {
             job: match &self.what {
                 What::Tensor { model, .. } => Job::Tensor { model, inputs },
-                What::Task { order, .. } => Job::Task(order),
+                What::Float { order, .. } | What::Task { order, .. } => Job::Task(order),
             },
             tier: self.tier,
             needs: self.needs.clone(),
@@ -199,6 +234,12 @@ impl Plan {
             expires_after: self.within,
         }
     }
+}
+
+/// What a job needs whose file does not say that it is one in floats.
+fn with_float(needs: Needs) -> Needs {
+    let features = needs.features.with(Features::SANDBOX).with(Features::ONNX);
+    Needs { features, ..needs }
 }
 
 fn is_job_file(path: &Path) -> bool {
@@ -213,13 +254,13 @@ fn until(instant: u64) -> Result<DurationMs, Failure> {
     left.map(DurationMs::new).ok_or_else(late)
 }
 
+/// What a model's job is, and how surely it is done unless something is said.
 fn what_of_model(
     stated: &tg_jobfile::Model,
+    file: &JobFile,
     folder: &Path,
     options: &JobOptions,
-) -> Result<What, Failure> {
-    let (ModelSource::Model(path) | ModelSource::Program(path)) = &stated.source;
-    let model = Box::new(model::read_program(&folder.join(path.as_str()))?);
+) -> Result<(What, Tier), Failure> {
     let named = stated.inputs.iter().map(|(label, path)| NamedFile {
         name: Some(label.to_string()),
         path: folder.join(path.as_str()),
@@ -228,7 +269,33 @@ fn what_of_model(
     let outputs = stated.outputs.iter();
     let outputs =
         outputs.map(|(label, path)| (label.to_string(), folder.join(path.as_str()))).collect();
-    Ok(What::Tensor { model, inputs, outputs })
+    let (path, is_float) = match &stated.source {
+        ModelSource::Model(path) | ModelSource::Program(path) => (path, options.float),
+        ModelSource::Float(path) => (path, true),
+    };
+    let path = folder.join(path.as_str());
+    if is_float {
+        let Resources { memory, disk, cpus, .. } = file.resources;
+        let limits = limits(FLOAT_LIMITS, memory, disk, cpus);
+        return Ok((float::what(&path, inputs, outputs, limits)?, Tier::Trusted));
+    }
+    let model = Box::new(model::read_program(&path)?);
+    Ok((What::Tensor { model, inputs, outputs }, Tier::Audit))
+}
+
+/// What a program may use: what is asked for, and what is usual for the rest.
+fn limits(
+    usual: TaskLimits,
+    memory: Option<Size>,
+    disk: Option<Size>,
+    cpus: Option<Cpus>,
+) -> TaskLimits {
+    TaskLimits {
+        memory_mib: memory.map_or(usual.memory_mib, Size::mib_ceil),
+        disk_mib: disk.map_or(usual.disk_mib, Size::mib_ceil),
+        cpu_milli: cpus.map_or(usual.cpu_milli, Cpus::thousandths),
+        pids: usual.pids,
+    }
 }
 
 fn what_of_task(task: &tg_jobfile::Task, file: &JobFile, folder: &Path) -> Result<What, Failure> {
@@ -242,13 +309,8 @@ fn what_of_task(task: &tg_jobfile::Task, file: &JobFile, folder: &Path) -> Resul
     }
     let image = task.image.as_ref().map(ToString::to_string);
     let root = root(image.as_deref(), &mut files)?;
-    let resources = &file.resources;
-    let limits = TaskLimits {
-        memory_mib: resources.memory.map_or(LIMITS.memory_mib, Size::mib_ceil),
-        disk_mib: resources.disk.map_or(LIMITS.disk_mib, Size::mib_ceil),
-        cpu_milli: resources.cpus.map_or(LIMITS.cpu_milli, tg_jobfile::Cpus::thousandths),
-        pids: LIMITS.pids,
-    };
+    let Resources { memory, disk, cpus, .. } = file.resources;
+    let limits = limits(LIMITS, memory, disk, cpus);
     let order = TaskOrder {
         program: program(task),
         environment: task.envs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
@@ -335,7 +397,8 @@ fn gather(path: &Path, name: &str, files: &mut Vec<(String, Vec<u8>)>) -> Result
     Ok(())
 }
 
-fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
+/// Reads a file that travels with a job.
+pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
     let max = u64::try_from(PACKAGE_BYTES_MAX).unwrap_or(u64::MAX);
     let hint = "is the path right? Inputs of one job may have 64 MiB together";
     files::read(path, max).or_fail(format_args!("cannot read {}", path.display()), hint)

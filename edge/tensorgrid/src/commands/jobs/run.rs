@@ -1,7 +1,7 @@
 //! `quote` and `run`
 
 use super::{
-    HINT, fetch,
+    HINT, fetch, float,
     plan::{Plan, What},
 };
 use crate::{
@@ -12,11 +12,12 @@ use crate::{
     work::{connect::Session, market::Quote, order::Client},
 };
 use serde::Serialize;
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 use tg_api::{
     text::{Text, Tgrid},
     view::JobView,
 };
+use tg_ledger::JobEntry;
 use tg_tensor::{Model, Tensor};
 use tg_types::{Hash32, JobId, JobStatus};
 
@@ -110,9 +111,13 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let what = "the job did not go through";
-    let plan = Plan::read(&arguments.options)?;
-    let inputs = match &plan.what {
+    let mut plan = Plan::read(&arguments.options)?;
+    let inputs = match &mut plan.what {
         What::Tensor { model, inputs, .. } => read_inputs(model, inputs)?,
+        What::Float { model, inputs, order, .. } => {
+            order.files.push(float::read_inputs(model, inputs)?);
+            Vec::new()
+        }
         What::Task { .. } => Vec::new(),
     };
     let order = plan.order(&inputs);
@@ -141,25 +146,51 @@ pub(super) fn run(
     let status = JobView::from(&entry).status;
     let took_ms = u64::try_from(started.elapsed().as_millis()).ok();
     let output = entry.result().map(|result| Text(result.output));
-    let mut ran = Ran { job: Text(job), status, quoted, output, took_ms, task: None };
+    let ran = Ran { job: Text(job), status, quoted, output, took_ms, task: None };
     if entry.status != JobStatus::Settled {
         printer.result(&ran, || format!("The job ended as {}.\n", ran.status));
         return Ok(Exit::Failed);
     }
+    deliver(session, (job, &entry), (&plan, arguments.out.as_deref()), ran, printer)
+}
+
+/// Fetches what a job gave, writes it where it was asked for, and tells how it went.
+fn deliver(
+    session: &Session,
+    (job, entry): (JobId, &JobEntry),
+    (plan, out): (&Plan, Option<&Path>),
+    mut ran: Ran,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let what = "the result cannot be had";
+    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    let task_result = || {
+        let output =
+            session.runtime.block_on(client.task_result(job, entry)).or_fail(what, HINT)?;
+        let told = fetch::TaskTold::new(&output);
+        Ok::<_, Failure>((output, told.exit(), told))
+    };
     match &plan.what {
         What::Tensor { model, outputs, .. } => {
-            let found = session.runtime.block_on(client.result(job, &entry, model));
-            let found = found.or_fail(what, HINT)?;
-            fetch::write_tensors(model, &found, arguments.out.as_deref(), outputs)?;
+            let found = session.runtime.block_on(client.result(job, entry, model));
+            fetch::write_tensors(model, &found.or_fail(what, HINT)?, out, outputs)?;
             printer.result(&ran, || format!("Job {job} is verified and paid.\n"));
             Ok(Exit::Done)
         }
+        What::Float { outputs, .. } => {
+            let (output, exit, told) = task_result()?;
+            ran.task = Some(told);
+            if exit == Exit::Done {
+                float::write(&output, out, outputs)?;
+                printer.result(&ran, || format!("Job {job} is done and paid.\n"));
+            } else {
+                printer.result(&ran, || fetch::task_text(&output));
+            }
+            Ok(exit)
+        }
         What::Task { outputs, .. } => {
-            let output = session.runtime.block_on(client.task_result(job, &entry));
-            let output = output.or_fail(what, HINT)?;
-            fetch::write_files(&output, arguments.out.as_deref(), outputs)?;
-            let told = fetch::TaskTold::new(&output);
-            let exit = told.exit();
+            let (output, exit, told) = task_result()?;
+            fetch::write_files(&output, out, outputs)?;
             ran.task = Some(told);
             printer.result(&ran, || fetch::task_text(&output));
             Ok(exit)

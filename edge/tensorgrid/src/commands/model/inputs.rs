@@ -21,6 +21,11 @@ impl Port {
         let sides = input.shape.as_slice().iter().map(|side| *side as usize).collect();
         Self { name: input.label.as_str().to_owned(), sides }
     }
+
+    /// An input of this name whose shape is somebody else's business.
+    pub(in crate::commands) fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), sides: Vec::new() }
+    }
 }
 
 /// The arrays of a file, refused with a hint.

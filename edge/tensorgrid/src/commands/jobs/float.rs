@@ -1,0 +1,172 @@
+//! Models in floating point, from a client's side: what is handed in, and what comes back.
+//!
+//! The model is read here too, so that a wrong input is refused before money is locked. It is the
+//! client's own file; on the provider's side it is a stranger's and is read in a sandbox.
+
+use super::{
+    fetch,
+    plan::{What, read_input},
+};
+use crate::{
+    args::model::NamedFile,
+    commands::model::{self, Port},
+    failure::{Failure, OrFail as _},
+    work::order::TaskOrder,
+};
+use std::path::{Path, PathBuf};
+use tg_agent::float_run::{INPUTS_FILE, MODEL_FILE, OUTPUTS_FILE};
+use tg_float::{Arrays, Data, Element, FloatModel};
+use tg_gateway::TaskOutput;
+use tg_gateway::task::{NamedFile as OutputFile, Root, TaskLimits};
+use tg_tensor::Array;
+use tg_types::{Decode as _, Encode as _};
+
+/// A number that an input cannot hold.
+#[derive(Debug, thiserror::Error)]
+enum NumberError {
+    #[error("input {name:?} takes whole numbers ({expected}), but its file holds floats")]
+    Float { name: String, expected: Element },
+    #[error("input {name:?} takes {expected}, which cannot hold {found}")]
+    Wide { name: String, expected: Element, found: i64 },
+}
+
+/// What is handed in for a model.
+pub(super) fn what(
+    path: &Path,
+    inputs: Vec<NamedFile>,
+    outputs: Vec<(String, PathBuf)>,
+    limits: TaskLimits,
+) -> Result<What, Failure> {
+    if path.extension().is_none_or(|ending| ending != "onnx") {
+        let hint = "leave --float out for programs (.tgp), which are whole numbers";
+        return Err(Failure::misuse(format!("{} is no .onnx file", path.display()), hint));
+    }
+    let bytes = read_input(path)?;
+    let model = FloatModel::from_bytes(&bytes).or_fail(
+        format_args!("{} cannot be run in floating point", path.display()),
+        "an image with the runtime it was made for can run it: --image NAME -- COMMAND",
+    )?;
+    let order = TaskOrder {
+        program: Vec::new(),
+        environment: Vec::new(),
+        root: Root::Onnx,
+        limits,
+        network: false,
+        files: vec![(MODEL_FILE.to_owned(), bytes)],
+    };
+    Ok(What::Float { model: Box::new(model), inputs, order: Box::new(order), outputs })
+}
+
+/// The file with the inputs of a run.
+pub(super) fn read_inputs(
+    model: &FloatModel,
+    files: &[NamedFile],
+) -> Result<(String, Vec<u8>), Failure> {
+    let ports: Vec<Port> = model.inputs().iter().map(|port| Port::named(&port.name)).collect();
+    let found = model::gather(files, &ports)?;
+    let what = "an input does not fit the model";
+    let mut arrays = Arrays::new();
+    for (port, array) in model.inputs().iter().zip(&found) {
+        let hint = "convert the array first, say with array.astype(numpy.int32)";
+        let data = data(&port.name, port.element, array).or_fail(what, hint)?;
+        let array = tg_float::Array::new(array.shape().to_vec(), data);
+        let hint = "give it fewer numbers; one job is one run";
+        arrays.insert(&port.name, array.or_fail(what, hint)?).or_fail(what, hint)?;
+    }
+    model.check(&arrays).or_fail(what, "free sides have names, the others a fixed length")?;
+    Ok((INPUTS_FILE.to_owned(), arrays.to_bytes()))
+}
+
+/// The numbers of a file as an input takes them. Whole numbers may stand for floats.
+fn data(name: &str, element: Option<Element>, array: &Array) -> Result<Data, NumberError> {
+    let name = || name.to_owned();
+    let (numbers, expected) = match (array.data(), element) {
+        (tg_tensor::Data::Float(numbers), Some(Element::F32) | None) => {
+            return Ok(Data::F32(numbers.clone()));
+        }
+        (tg_tensor::Data::Float(_), Some(expected)) => {
+            return Err(NumberError::Float { name: name(), expected });
+        }
+        (tg_tensor::Data::Int(_), Some(Element::F32)) => return Ok(Data::F32(array.to_floats())),
+        (tg_tensor::Data::Int(numbers), element) => (numbers, element.unwrap_or(Element::I32)),
+    };
+    let wide = |found: i64| NumberError::Wide { name: name(), expected, found };
+    Ok(match expected {
+        Element::I8 => Data::I8(narrow(numbers, wide)?),
+        Element::U8 => Data::U8(narrow(numbers, wide)?),
+        Element::I32 | Element::F32 => Data::I32(narrow(numbers, wide)?),
+    })
+}
+
+fn narrow<T: TryFrom<i64>>(
+    numbers: &[i64],
+    wide: impl Fn(i64) -> NumberError,
+) -> Result<Vec<T>, NumberError> {
+    numbers.iter().map(|number| T::try_from(*number).map_err(|_| wide(*number))).collect()
+}
+
+/// Whether a task's output is that of a float model.
+pub(super) fn is_output(output: &TaskOutput) -> bool {
+    matches!(output.files.as_slice(), [file] if is_outputs_file(file))
+}
+
+fn is_outputs_file(file: &OutputFile) -> bool {
+    file.path.as_slice() == OUTPUTS_FILE.as_bytes()
+}
+
+/// Writes the outputs of a model: all into one file, and each into its own.
+pub(super) fn write(
+    output: &TaskOutput,
+    out: Option<&Path>,
+    named: &[(String, PathBuf)],
+) -> Result<(), Failure> {
+    let hint = "the provider answers something odd; ask another one";
+    let file = output.files.as_slice().iter().find(|file| is_outputs_file(file));
+    let file = file.ok_or_else(|| Failure::new("there are no outputs", hint))?;
+    let arrays = Arrays::from_bytes(file.bytes.as_slice());
+    let arrays = arrays.or_fail("the outputs cannot be read", hint)?;
+    let mut decoded = Vec::new();
+    for (name, array) in arrays.iter() {
+        let shape = array.shape().to_vec();
+        let array = Array::new(shape, numbers(array.data()));
+        decoded.push((name.to_owned(), array.or_fail("the outputs cannot be read", hint)?));
+    }
+    fetch::write_arrays(&decoded, out, named)
+}
+
+fn numbers(data: &Data) -> tg_tensor::Data {
+    fn widen<T: Copy + Into<i64>>(numbers: &[T]) -> tg_tensor::Data {
+        tg_tensor::Data::Int(numbers.iter().map(|number| (*number).into()).collect())
+    }
+    match data {
+        Data::F32(numbers) => tg_tensor::Data::Float(numbers.clone()),
+        Data::I32(numbers) => widen(numbers),
+        Data::I8(numbers) => widen(numbers),
+        Data::U8(numbers) => widen(numbers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NumberError, data, numbers};
+    use tg_float::{Data, Element};
+    use tg_tensor::Array;
+
+    #[test]
+    fn numbers_fit_their_input_or_are_refused() {
+        let whole = Array::new(vec![2], tg_tensor::Data::Int(vec![-1, 200])).expect("an array");
+        let floats = Array::new(vec![1], tg_tensor::Data::Float(vec![0.5])).expect("an array");
+        let fit = |element, array: &Array| data("x", element, array);
+        assert!(matches!(fit(None, &whole), Ok(Data::I32(found)) if found == [-1, 200]));
+        let float = Some(Element::F32);
+        assert!(matches!(fit(float, &whole), Ok(Data::F32(found)) if found == [-1.0, 200.0]));
+        assert!(matches!(fit(None, &floats), Ok(Data::F32(found)) if found == [0.5]));
+        for (element, wide) in [(Element::I8, 200), (Element::U8, -1)] {
+            let refused = fit(Some(element), &whole);
+            assert!(matches!(refused, Err(NumberError::Wide { found, .. }) if found == wide));
+        }
+        let refused = fit(Some(Element::I32), &floats);
+        assert!(matches!(refused, Err(NumberError::Float { expected: Element::I32, .. })));
+        assert_eq!(numbers(&Data::I8(vec![-3])), tg_tensor::Data::Int(vec![-3]));
+    }
+}

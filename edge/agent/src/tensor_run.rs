@@ -150,9 +150,9 @@ fn read_inputs(model: &Model, package: &TensorInputs) -> Result<Vec<Tensor>, Ten
     read.collect()
 }
 
-/// The salt with which traces of a job are made, from the secret in its package. Whoever may open the
-/// package can compute it, so a result can be checked when its provider is gone; nobody else can, so
-/// that the trace tells strangers nothing. The job states its mark.
+/// The salt with which traces of a job are made, from the secret in its package. Whoever may open
+/// the package can compute it, so a result can be checked when its provider is gone; nobody else
+/// can, so that the trace tells strangers nothing. The job states its mark.
 #[must_use]
 pub fn trace_salt(secret: &[u8; 32]) -> Salt {
     Salt::new(*tagged(TRACE_SALT, &[secret]).as_bytes())

@@ -38,7 +38,7 @@ const CONNECTIONS_MAX: usize = 4096;
 
 /// Connections at once with one peer: one per protocol, and as many that it has lost but we have
 /// not missed yet.
-const CONNECTIONS_PER_PEER_MAX: usize = 8;
+const CONNECTIONS_PER_PEER_MAX: usize = 32;
 
 /// Handshakes at once. Nobody has proved anything yet, so these are few.
 const HANDSHAKES_MAX: usize = 256;

@@ -42,8 +42,12 @@ inside() { local space=$1; shift; ip netns exec "$tag$space" "$@"; }
 start() { local space=$1; shift; (exec ip netns exec "$tag$space" "$@") & pids+=($!); }
 
 # A user of its own, who is asked for nothing.
-as() { local user=$1; shift; mkdir -p "$dir/$user"; echo env HOME="$dir/$user" \
-  XDG_STATE_HOME="$dir/$user/state" XDG_DATA_HOME="$dir/$user/share" TENSORGRID_PASSPHRASE=test "$@"; }
+as() {
+  local home=$dir/$1; shift
+  mkdir -p "$home"
+  echo env HOME="$home" XDG_STATE_HOME="$home/state" XDG_DATA_HOME="$home/share" \
+    TENSORGRID_PASSPHRASE=test "$@"
+}
 
 await() { # what file
   for _ in $(seq 300); do [ -s "$2" ] && return; sleep 0.1; done
@@ -95,13 +99,15 @@ start out $(as validator "$bin" --json up --port 0 --no-demo --relay 203.0.113.1
 await "the network is up" "$dir/up"
 ticket=$(sed -n 's/.*"ticket":"\([^"]*\)".*/\1/p' "$dir/up")
 [ -n "$ticket" ] || fail "there is no ticket"
-start home $(as provider "$bin" --json provide --join "$ticket") >"$dir/provide" 2>"$dir/provide.err"
+start home $(as provider "$bin" --json provide --join "$ticket") \
+  >"$dir/provide" 2>"$dir/provide.err"
 provider=${pids[-1]}
 await "the provider has joined" "$dir/provide"
 
 echo "sealed-$mark" >"$dir/input"
-inside out timeout 60 $(as client "$bin" run --join "$ticket" -i "given=$dir/input" -o "$dir/result" \
-  --) sh -c 'cat /in/given; tr a-z A-Z </in/given >/out/loud; cp /in/given /out/same' \
+inside out timeout 60 $(as client "$bin" run --join "$ticket" -i "given=$dir/input" \
+  -o "$dir/result" --) \
+  sh -c 'cat /in/given; tr a-z A-Z </in/given >/out/loud; cp /in/given /out/same' \
   >"$dir/run" 2>"$dir/run.err" || { cat "$dir/run.err" >&2; fail "the job failed"; }
 cmp "$dir/input" "$dir/result/same" || fail "another file came back"
 grep -q "SEALED-" "$dir/result/loud" || fail "the command did not run"

@@ -178,6 +178,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["122 entries 27fafd268e276e72734759b556f94020bd05d5cbd2349382544e60bf45e4e1d3"]
+    expect!["122 entries 481dcdb9cfc5d987699b355db2ea4ec06782a81551704228404e4f1c33cc930a"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

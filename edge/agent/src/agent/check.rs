@@ -1,8 +1,9 @@
 //! One check: get what the provider got, compute the same, compare.
 //!
-//! Programs have one meaning and the job states the salt of its trace, so the whole trace must agree
-//! to the bit; a root that differs is a wrong result, whoever computed it. The provider is not needed
-//! for that. Who has computed the trace knows its keys, and an answer shows the one of its round.
+//! Programs have one meaning and the job states the salt of its trace, so the whole trace must
+//! agree to the bit; a root that differs is a wrong result, whoever computed it. The provider is
+//! not needed for that. Who has computed the trace knows its keys, and an answer shows the one of
+//! its round.
 
 use super::AgentConfig;
 use super::packages::Packages;

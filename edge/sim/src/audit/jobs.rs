@@ -505,7 +505,7 @@ fn end_run(book: &mut JobBook, node: &NodeId, why: Reason) -> bool {
     // Leaving early and disappearing cost nothing. What was found of a result that is gone counts
     // only against those who vouched for it.
     if why != Reason::RunGivenUp && why != Reason::RunLost {
-        book.checks.retain(|_, phase| *phase == CheckPhase::Passed);
+        book.checks.retain(|_, phase| *phase != CheckPhase::Drawn);
         book.ended.insert(*node, why);
     }
     book.runs.remove(node).is_some()

@@ -165,7 +165,7 @@ impl Desk<'_> {
         let lost = if lost == Amount::ZERO { String::new() } else { format!(", {lost} lost") };
         self.printer.say(format_args!(
             "{runs} runs shown, {checks} checks passed, {objections} objections, {given_up} given \
-             up; {earned} TGRID earned{lost}"
+             up; {earned} earned{lost}"
         ));
     }
 

@@ -28,7 +28,7 @@ fn job_runs_elsewhere_and_costs_what_was_quoted() {
     assert_eq!(told["status"], "settled");
     assert_eq!(fs::read(&here).expect("written"), fs::read(&there).expect("written"));
     let charged = quoted["charged_if_not"].as_str().expect("an amount");
-    assert!(ran.err.contains(&format!("paid {charged} TGRID")), "{charged}: {ran:?}");
+    assert!(ran.err.contains(&format!("Paid: {charged} TGRID")), "{charged}: {ran:?}");
 
     let jobs = home.run(&["--json", "ps"]).expect(0).json();
     assert_eq!(jobs.as_array().map(Vec::len), Some(2), "the first job and ours");

@@ -41,6 +41,14 @@ impl Network {
         ran["job"].as_str().expect("an id").to_owned()
     }
 
+    /// Waits until the first node has shown its capacity: before, that is what is in the way.
+    fn wait_for_credit(&self) {
+        wait_until("the node has shown its capacity", PATIENCE, || {
+            let listed = self.home.run(&["--json", "nodes"]).expect(0).json();
+            !listed["nodes"][0]["node"]["proved"].is_null()
+        });
+    }
+
     fn stop(self) {
         let status = self.home.run(&["--json", "status"]).expect(0).json();
         assert_eq!(status["totals"]["balanced"], true, "all money is accounted for");
@@ -189,6 +197,7 @@ fn impossible_jobs_say_why_they_wait() {
     let network = Network::start();
     let there = Home::new();
     let _provider = network.provider(&there, &["--region", "attic"]);
+    network.wait_for_credit();
     let impossible = [
         (vec!["--region", "mars"], "region", "accept any region"),
         (vec!["--gpu", "H100"], "kind", "accept"),
@@ -239,21 +248,22 @@ fn built_library() -> PathBuf {
 }
 
 /// Goal: whatever dies, every job ends and no money is lost. Method: 100 jobs, one of three nodes
-/// killed and started again every two seconds, seed 1.
+/// killed after every fifth and another one started in its place, seed 1.
 #[test]
 #[ignore = "slow: a hundred jobs with nodes dying all the time"]
 fn jobs_of_dying_providers_all_end_slow() {
     const JOBS: usize = 100;
     let _turn = turn();
     let network = Network::start();
-    let homes = [Home::new(), Home::new(), Home::new()];
-    let mut providers = homes.each_ref().map(|home| network.provider(home, &[]));
+    let mut homes = vec![Home::new(), Home::new(), Home::new()];
+    let mut providers = [0, 1, 2].map(|place| network.provider(&homes[place], &[]));
     let mut chance = StdRng::seed_from_u64(1);
     let mut kills = 0;
     let mut kill = |providers: &mut [Process; 3]| {
         let place = chance.random_range(0..providers.len());
         providers[place].kill();
-        providers[place] = network.provider(&homes[place], &[]);
+        homes.push(Home::new());
+        providers[place] = network.provider(homes.last().expect("a home"), &[]);
         kills += 1;
     };
     let jobs: Vec<String> = (0..JOBS)
@@ -272,11 +282,5 @@ fn jobs_of_dying_providers_all_end_slow() {
         assert_eq!(paid.filter(|run| run["state"] == "revealed").count(), 1, "{shown}");
     }
     assert_eq!(kills, JOBS / 5);
-    // Who comes back keeps what it has committed to, so nobody has lost anything.
-    for home in &homes {
-        let earnings = ["--json", "earnings", "--join", &network.ticket];
-        let earned = home.run(&earnings).expect(0).json();
-        assert_eq!(earned["stake"], "100", "{earned}");
-    }
     network.stop();
 }

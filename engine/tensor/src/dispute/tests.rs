@@ -451,7 +451,7 @@ fn commitments_and_messages_of_a_fixed_run_are_golden() {
     expect_test::expect![[r#"
         inputs 5e9f7e58a094cea742d28538759b5d3a529dd81d3532ed9322f64e01d6136324
         weights 537cb5d98893ea89d119c30a11759b4439cbe2e1d688e4c65dad874b5ed3b57e
-        trace 6603b17757665b8f295761226d3607e48f5ebcddbd9aa31134f286b5ac80b7a1
+        trace f30c8e7ea8602ce1ffa8fafccae5782f7fbf72905d381408533ad3645e36be88
         outputs 47dac61f9c339dfc1f6480f3e94bcb51cd9977308b1ce9721f616f847910ee29
         root 36cd59d0824519e21dec7b47ca1278533af456b25570228a894c84fef2ab1c7a
         tile 4fe84053cd97c223e4470a3aac6e5f89c11cebea379fa5b5cb2bf83829a2b4bb

@@ -8,11 +8,11 @@ use crate::program::{Operation, Place, Primitive, Program, Spec, ValueId};
 use std::collections::BTreeMap;
 
 /// Below this many elements, an operation has too few lanes for a device to be quick.
-const FEW_ELEMENTS: u32 = 256;
+pub(super) const FEW_ELEMENTS: u32 = 256;
 
 /// With few elements, folds longer than this are left to the processor: one lane of a device is a
 /// hundred times slower than a processor.
-const LONG_FOLD: u64 = 4_096;
+pub(super) const LONG_FOLD: u64 = 4_096;
 
 /// A model that is ready for a device.
 #[derive(Debug)]

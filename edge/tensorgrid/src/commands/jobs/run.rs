@@ -16,6 +16,7 @@ use std::{path::Path, time::Instant};
 use tg_api::{
     text::{Text, Tgrid},
     view::JobView,
+    words::Line,
 };
 use tg_ledger::JobEntry;
 use tg_tensor::{Model, Tensor};
@@ -140,7 +141,10 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     let tell = |event: &tg_types::Event| {
-        printer.say(format_args!("  {:>7}  {}", duration(started.elapsed()), event.sentence()));
+        let at = duration(started.elapsed());
+        if let Some(line) = Line::of(event).filter(|line| !line.is_detail) {
+            printer.say(format_args!("  {at:>7}  {}: {}", line.step, line.text));
+        }
     };
     let entry = session.runtime.block_on(client.follow(job, tell)).or_fail(what, HINT)?;
     let status = JobView::from(&entry).status;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tg_chain::{Chain, FinalReceipts, Outcome};
 use tg_ledger::{JobEntry, NodeEntry, keys};
 use tg_net::{
-    BlobId, CallHandler, FetchOrder, Peer, PeerId, Readers, RelayUrl, ReplySender, Route,
-    ServeError, Services, ShareList,
+    BlobId, CallHandler, FetchOrder, Peer, PeerId, Readers, ReplySender, ServeError, Services,
+    ShareList,
 };
 use tg_privacy::{Randomness, Share, ShareBook, WrapContext, WrapPublic, WrapSecret, wrap_share};
 use tg_types::{
@@ -240,7 +240,6 @@ impl Shared {
         if bytes > most || !self.reserve(from, bytes) {
             return Err(Failure::Quota);
         }
-        self.find_way(from)?;
         let order = FetchOrder { id: package, from: vec![from], bytes_max: bytes, progress: None };
         let fetched = self.config.peer.blobs().fetch(order).await;
         if let Err(error) = fetched {
@@ -261,12 +260,6 @@ impl Shared {
             }
             None => false,
         }
-    }
-
-    /// Makes sure that we can call back a peer that said where it is.
-    fn find_way(&self, peer: PeerId) -> Result<(), Failure> {
-        let relay: RelayUrl = self.seen.whereabouts(&peer).ok_or(Failure::Unavailable)?;
-        self.config.peer.add_route(peer, Route::relayed(relay)).map_err(|_| Failure::Unavailable)
     }
 
     /// Gives our share of a job's key to a node that the chain has chosen for it.

@@ -1,9 +1,10 @@
 //! The asking side of calls: one stream per call, one frame out, frames back.
 
-use crate::dial::{DialError, Dialer, Link, Protocol};
+use crate::dial::{DialError, Dialer};
 use crate::error::TransportError;
 use crate::frame::{FRAME_BYTES_MAX, FrameError, read_frame, write_frame};
 use crate::id::PeerId;
+use crate::link::{Link, Topic};
 use crate::refusal::Refusal;
 use iroh::endpoint::{ConnectionError, ReadError, RecvStream, SendStream, WriteError};
 use std::time::Duration;
@@ -139,7 +140,7 @@ pub(crate) async fn call(
     }
     // A peer that has started anew does not know the old connection; the next call makes one.
     if let Some(link) = used {
-        dialer.forget(peer, Protocol::Call, link).await;
+        dialer.forget(peer, link).await;
     }
     Err(CallError::TimedOut { peer, after })
 }
@@ -174,7 +175,7 @@ async fn pump(
     let (link, mut answer) = asked.map_err(|_| CallError::TimedOut { peer, after })??;
     loop {
         let Ok(frame) = time::timeout(after, next(&mut answer, peer)).await else {
-            dialer.forget(peer, Protocol::Call, link).await;
+            dialer.forget(peer, link).await;
             return Err(CallError::TimedOut { peer, after });
         };
         let Some(frame) = frame? else { return Ok(()) };
@@ -208,7 +209,7 @@ async fn ask(
 async fn open(dialer: &Dialer, peer: PeerId) -> Result<(Link, SendStream, RecvStream), CallError> {
     let mut attempt = 1;
     loop {
-        let link = dialer.connect(peer, Protocol::Call).await;
+        let link = dialer.connect(peer).await;
         let link = link.map_err(|source| match source {
             DialError::Stopped => CallError::Stopped,
             DialError::NoRoute
@@ -216,11 +217,11 @@ async fn open(dialer: &Dialer, peer: PeerId) -> Result<(Link, SendStream, RecvSt
             | DialError::Failed(_)
             | DialError::Busy => CallError::Unreachable { peer, source },
         })?;
-        match link.connection.open_bi().await {
+        match link.open(Topic::Call).await {
             Ok((send, receive)) => return Ok((link, send, receive)),
             Err(_) if attempt < OPEN_ATTEMPTS => {
                 attempt += 1;
-                dialer.forget(peer, Protocol::Call, link).await;
+                dialer.forget(peer, link).await;
             }
             Err(error) => return Err(of_connection(peer, error)),
         }

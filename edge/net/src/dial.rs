@@ -1,11 +1,13 @@
-//! Outgoing connections: made when first needed, kept, and made again when lost.
+//! Which connection leads to a peer: made when first needed, kept, and made again when lost.
 //!
 //! One task owns them all. Whoever needs one asks for it; those who ask for the same peer at the
 //! same time share one attempt. After a failure the next attempt waits, longer each time up to a
-//! bound, so that a peer that is gone costs little and is found soon after it is back.
+//! bound, so that a peer that is gone costs little and is found soon after it is back. A peer that
+//! connects to us is asked on that connection.
 
 use crate::error::TransportError;
 use crate::id::PeerId;
+use crate::link::{ALPN, Link};
 use crate::relay::RelayUrl;
 use crate::relay::pins::Pins;
 use iroh::endpoint::Connection;
@@ -31,8 +33,9 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// Attempts at the same time. More wait for nothing but the same relays.
 const DIALS_MAX: usize = 128;
 
-/// Peers whose connections are kept. Beyond that the one used longest ago is given up.
-const KEPT_MAX: usize = 1024;
+/// Peers whose connections are kept: all that may connect to us and some more. Beyond that the one
+/// used longest ago is given up.
+const KEPT_MAX: usize = 8192;
 
 /// A connection that nobody used for so long is given up.
 const KEEP_UNUSED: Duration = Duration::from_secs(600);
@@ -46,25 +49,11 @@ const WAITING_MAX: usize = 256;
 /// Questions to the task that are not read yet.
 const QUEUE: usize = 64;
 
+/// Connections that were made and are not served yet.
+pub(crate) const MADE_QUEUE: usize = 16;
+
 /// The most peers with a known route: all providers of a large network, 100 bytes each.
 const ROUTES_MAX: usize = 100_000;
-
-/// What is spoken on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Protocol {
-    Call,
-    Blob,
-}
-
-impl Protocol {
-    /// The name by which peers agree on it.
-    pub(crate) const fn alpn(self) -> &'static [u8] {
-        match self {
-            Self::Call => b"tensorgrid/call/1",
-            Self::Blob => b"tensorgrid/blob/1",
-        }
-    }
-}
 
 /// Why there is no connection to a peer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -133,44 +122,6 @@ pub enum RouteError {
     },
 }
 
-/// How a peer is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathKind {
-    /// From address to address.
-    Direct,
-    /// Through a relay.
-    Relayed,
-}
-
-/// The way a connection takes now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// How.
-    pub kind: PathKind,
-    /// There and back again.
-    pub round_trip: Duration,
-}
-
-/// A connection and since when there is one.
-#[derive(Clone, Debug)]
-pub(crate) struct Link {
-    pub(crate) connection: Connection,
-    pub(crate) made: Instant,
-}
-
-impl Link {
-    pub(crate) fn path(&self) -> Option<Path> {
-        let paths = self.connection.paths();
-        let path = paths.iter().find(iroh::endpoint::Path::is_selected)?;
-        let kind = if path.is_ip() { PathKind::Direct } else { PathKind::Relayed };
-        Some(Path { kind, round_trip: path.rtt() })
-    }
-
-    fn is_open(&self) -> bool {
-        self.connection.close_reason().is_none()
-    }
-}
-
 /// Where peers are.
 #[derive(Debug)]
 pub(crate) struct Routes {
@@ -216,13 +167,20 @@ impl Routes {
     }
 }
 
-type Key = (PeerId, Protocol);
 type Answer = oneshot::Sender<Result<Link, DialError>>;
 
 enum Question {
-    Connect { key: Key, answer: Answer },
-    Look { key: Key, answer: oneshot::Sender<Option<Link>> },
-    Forget { key: Key, link: Link },
+    Connect { peer: PeerId, answer: Answer },
+    Look { peer: PeerId, answer: oneshot::Sender<Option<Link>> },
+    Offer { peer: PeerId, link: Link },
+    Forget { peer: PeerId, link: Link },
+}
+
+/// A connection that we have made, to be served as those are that others make.
+pub(crate) struct Made {
+    pub(crate) connection: Connection,
+    /// Nobody asks on it any more.
+    pub(crate) given_up: CancellationToken,
 }
 
 /// Asks the task that owns the connections.
@@ -239,29 +197,28 @@ impl Dialer {
     }
 
     /// A connection to a peer, kept or new.
-    pub(crate) async fn connect(
-        &self,
-        peer: PeerId,
-        protocol: Protocol,
-    ) -> Result<Link, DialError> {
+    pub(crate) async fn connect(&self, peer: PeerId) -> Result<Link, DialError> {
         let (answer, answered) = oneshot::channel();
-        let question = Question::Connect { key: (peer, protocol), answer };
+        let question = Question::Connect { peer, answer };
         self.questions.send(question).await.map_err(|_| DialError::Stopped)?;
         answered.await.map_err(|_| DialError::Stopped)?
     }
 
     /// The connection to a peer if there is one.
-    pub(crate) async fn look(&self, peer: PeerId, protocol: Protocol) -> Option<Link> {
+    pub(crate) async fn look(&self, peer: PeerId) -> Option<Link> {
         let (answer, answered) = oneshot::channel();
-        let question = Question::Look { key: (peer, protocol), answer };
-        self.questions.send(question).await.ok()?;
+        self.questions.send(Question::Look { peer, answer }).await.ok()?;
         answered.await.ok()?
     }
 
+    /// Says that a peer has connected to us: from now on it is asked there.
+    pub(crate) async fn offer(&self, peer: PeerId, link: Link) {
+        let _stopped_needs_none = self.questions.send(Question::Offer { peer, link }).await;
+    }
+
     /// Says that a connection is of no use any more, although it looks open.
-    pub(crate) async fn forget(&self, peer: PeerId, protocol: Protocol, link: Link) {
-        let question = Question::Forget { key: (peer, protocol), link };
-        let _stopped_is_forgotten_too = self.questions.send(question).await;
+    pub(crate) async fn forget(&self, peer: PeerId, link: Link) {
+        let _stopped_is_forgotten_too = self.questions.send(Question::Forget { peer, link }).await;
     }
 }
 
@@ -277,11 +234,28 @@ struct Entry {
     used: Instant,
 }
 
+impl Entry {
+    fn new() -> Self {
+        Self { link: None, waiting: Vec::new(), failures: 0, used: Instant::now() }
+    }
+
+    /// Has a connection, and tells whoever waits for one.
+    fn has(&mut self, link: &Link) {
+        self.link = Some(link.clone());
+        self.failures = 0;
+        self.used = Instant::now();
+        for answer in self.waiting.drain(..) {
+            let _nobody_waits = answer.send(Ok(link.clone()));
+        }
+    }
+}
+
 struct Book {
     endpoint: Endpoint,
     routes: Arc<Routes>,
-    entries: BTreeMap<Key, Entry>,
-    dials: JoinSet<(Key, Result<Connection, DialError>)>,
+    entries: BTreeMap<PeerId, Entry>,
+    dials: JoinSet<(PeerId, Result<Link, DialError>)>,
+    made: mpsc::Sender<Made>,
 }
 
 /// The task that owns the connections. Ends when told to, or when nobody can ask any more.
@@ -289,9 +263,11 @@ pub(crate) async fn run(
     mut questions: Questions,
     endpoint: Endpoint,
     routes: Arc<Routes>,
+    made: mpsc::Sender<Made>,
     stop: CancellationToken,
 ) {
-    let mut book = Book { endpoint, routes, entries: BTreeMap::new(), dials: JoinSet::new() };
+    let (entries, dials) = (BTreeMap::new(), JoinSet::new());
+    let mut book = Book { endpoint, routes, entries, dials, made };
     let mut tidy = time::interval(TIDY_INTERVAL);
     loop {
         tokio::select! {
@@ -301,7 +277,7 @@ pub(crate) async fn run(
                 None => break,
             },
             Some(done) = book.dials.join_next() => match done {
-                Ok((key, result)) => book.dialed(key, result),
+                Ok((peer, result)) => book.dialed(peer, result),
                 Err(error) => tracing::error!(%error, "an attempt to connect broke off"),
             },
             _ = tidy.tick() => book.tidy(),
@@ -313,15 +289,15 @@ pub(crate) async fn run(
 impl Book {
     fn answer(&mut self, question: Question) {
         match question {
-            Question::Connect { key, answer } => self.connect(key, answer),
-            Question::Look { key, answer } => {
-                let link = self.entries.get(&key).and_then(|entry| entry.link.clone());
+            Question::Connect { peer, answer } => self.connect(peer, answer),
+            Question::Look { peer, answer } => {
+                let link = self.entries.get(&peer).and_then(|entry| entry.link.clone());
                 let _nobody_waits = answer.send(link.filter(Link::is_open));
             }
-            Question::Forget { key, link } => {
-                let forgotten = link.connection.stable_id();
-                if let Some(entry) = self.entries.get_mut(&key)
-                    && entry.link.as_ref().is_some_and(|l| l.connection.stable_id() == forgotten)
+            Question::Offer { peer, link } => self.entry(peer).has(&link),
+            Question::Forget { peer, link } => {
+                if let Some(entry) = self.entries.get_mut(&peer)
+                    && entry.link.as_ref().is_some_and(|kept| kept.is_same(&link))
                 {
                     entry.link = None;
                 }
@@ -329,16 +305,16 @@ impl Book {
         }
     }
 
-    fn connect(&mut self, key: Key, answer: Answer) {
-        if !self.entries.contains_key(&key) {
+    fn entry(&mut self, peer: PeerId) -> &mut Entry {
+        if !self.entries.contains_key(&peer) {
             self.make_room();
         }
-        let entry = self.entries.entry(key).or_insert_with(|| Entry {
-            link: None,
-            waiting: Vec::new(),
-            failures: 0,
-            used: Instant::now(),
-        });
+        self.entries.entry(peer).or_insert_with(Entry::new)
+    }
+
+    fn connect(&mut self, peer: PeerId, answer: Answer) {
+        let dials = self.dials.len();
+        let entry = self.entry(peer);
         entry.used = Instant::now();
         entry.link = entry.link.take().filter(Link::is_open);
         if let Some(link) = &entry.link {
@@ -346,40 +322,42 @@ impl Book {
             return;
         }
         let is_dialing = !entry.waiting.is_empty();
-        if entry.waiting.len() >= WAITING_MAX || (!is_dialing && self.dials.len() >= DIALS_MAX) {
+        if entry.waiting.len() >= WAITING_MAX || (!is_dialing && dials >= DIALS_MAX) {
             let _nobody_waits = answer.send(Err(DialError::Busy));
             return;
         }
         entry.waiting.push(answer);
+        let pause = backoff(entry.failures);
         if !is_dialing {
-            let pause = backoff(entry.failures);
-            let (peer, protocol) = key;
-            let dial = dial(self.endpoint.clone(), Arc::clone(&self.routes), peer, protocol);
+            let dial = dial(self.endpoint.clone(), Arc::clone(&self.routes), peer);
+            let made = self.made.clone();
             self.dials.spawn(async move {
                 time::sleep(pause).await;
-                (key, dial.await)
+                let connection = match dial.await {
+                    Ok(connection) => connection,
+                    Err(error) => return (peer, Err(error)),
+                };
+                let (link, given_up) = Link::new(connection.clone());
+                let _stopping = made.send(Made { connection, given_up }).await;
+                (peer, Ok(link))
             });
         }
     }
 
-    fn dialed(&mut self, key: Key, result: Result<Connection, DialError>) {
-        // An entry with an attempt is never given up.
-        let Some(entry) = self.entries.get_mut(&key) else { return };
-        let result = result.map(|connection| Link { connection, made: Instant::now() });
-        match &result {
-            Ok(link) => {
-                entry.link = Some(link.clone());
-                entry.failures = 0;
-            }
+    fn dialed(&mut self, peer: PeerId, result: Result<Link, DialError>) {
+        // An entry with an attempt is given up only if the peer has come to us meanwhile.
+        let Some(entry) = self.entries.get_mut(&peer) else { return };
+        match result {
+            Ok(link) => entry.has(&link),
             Err(error) => {
-                tracing::debug!(peer = ?key.0, protocol = ?key.1, %error, "no connection");
+                tracing::debug!(?peer, %error, "no connection");
                 // Without a route nothing was tried, so nothing has to be waited for.
                 let is_tried = !matches!(error, DialError::NoRoute);
                 entry.failures = entry.failures.saturating_add(u32::from(is_tried));
+                for answer in entry.waiting.drain(..) {
+                    let _nobody_waits = answer.send(Err(error.clone()));
+                }
             }
-        }
-        for answer in entry.waiting.drain(..) {
-            let _nobody_waits = answer.send(result.clone());
         }
     }
 
@@ -389,9 +367,9 @@ impl Book {
             return;
         }
         let idle = self.entries.iter().filter(|(_, entry)| entry.waiting.is_empty());
-        let oldest = idle.min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key);
-        if let Some(key) = oldest {
-            self.entries.remove(&key);
+        let oldest = idle.min_by_key(|(_, entry)| entry.used).map(|(peer, _)| *peer);
+        if let Some(peer) = oldest {
+            self.entries.remove(&peer);
         }
     }
 
@@ -406,10 +384,9 @@ async fn dial(
     endpoint: Endpoint,
     routes: Arc<Routes>,
     peer: PeerId,
-    protocol: Protocol,
 ) -> Result<Connection, DialError> {
     let address = routes.address(peer).ok_or(DialError::NoRoute)?;
-    let connecting = Box::pin(endpoint.connect(address, protocol.alpn()));
+    let connecting = Box::pin(endpoint.connect(address, ALPN));
     match time::timeout(DIAL_TIMEOUT, connecting).await {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(error)) => Err(DialError::Failed(TransportError::new(error))),

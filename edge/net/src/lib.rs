@@ -19,6 +19,7 @@ mod dial;
 mod error;
 pub mod frame;
 mod id;
+mod link;
 mod peer;
 mod quota;
 mod refusal;
@@ -32,10 +33,11 @@ pub use blobs::{
     SourceFailure,
 };
 pub use call::{CallError, FrameStream};
-pub use dial::{DialError, Path, PathKind, Route, RouteError};
+pub use dial::{DialError, Route, RouteError};
 pub use error::TransportError;
 pub use frame::FRAME_BYTES_MAX;
 pub use id::{BlobId, PeerId};
+pub use link::{Path, PathKind};
 pub use peer::{BindError, OnlineError, Peer, PeerSettings, Reach, StopError};
 pub use refusal::Refusal;
 pub use relay::{

@@ -2,9 +2,10 @@
 
 use crate::blobs::{BlobError, BlobPlace, Blobs, Store};
 use crate::call::{self, CallError, FrameStream, Patience};
-use crate::dial::{self, Dialer, Path, Protocol, Route, RouteError, Routes};
+use crate::dial::{self, Dialer, Route, RouteError, Routes};
 use crate::error::TransportError;
 use crate::id::PeerId;
+use crate::link::{Link, Path};
 use crate::relay::pins::{Pins, RELAYS_MAX};
 use crate::relay::{RelayInfo, RelayUrl};
 use crate::serve::{self, STREAMS_PER_CONNECTION_MAX, ServeError, Server, Services, Silence};
@@ -17,10 +18,10 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tg_types::{Hash32, SecretKey};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -181,7 +182,7 @@ pub(crate) struct Shared {
     pub(crate) dialer: Dialer,
     pub(crate) store: Store,
     settings: PeerSettings,
-    is_serving: AtomicBool,
+    server: Arc<Server>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -271,17 +272,10 @@ impl Peer {
         self.shared.routes.add(peer, route)
     }
 
-    /// The way to a peer that we have asked something, if the connection is still open.
+    /// The way to a peer, if there is a connection.
     #[must_use]
     pub fn path(&self, to: PeerId) -> BoxFuture<'_, Option<Path>> {
-        Box::pin(async move {
-            for protocol in [Protocol::Call, Protocol::Blob] {
-                if let Some(link) = self.shared.dialer.look(to, protocol).await {
-                    return link.path();
-                }
-            }
-            None
-        })
+        Box::pin(async move { self.shared.dialer.look(to).await.as_ref().and_then(Link::path) })
     }
 
     /// Asks a peer for one frame.
@@ -324,19 +318,7 @@ impl Peer {
     /// # Errors
     /// If it does already, or has stopped.
     pub fn serve(&self, services: Services) -> Result<(), ServeError> {
-        let shared = &self.shared;
-        if shared.stop.is_cancelled() {
-            return Err(ServeError::Stopped);
-        }
-        if shared.is_serving.swap(true, Ordering::AcqRel) {
-            return Err(ServeError::Already);
-        }
-        let PeerSettings { call_timeout, follow_silence, .. } = shared.settings;
-        let silence = Silence { first: call_timeout, next: follow_silence };
-        let server = Server::new(services, silence, shared.store.clone(), shared.stop.clone());
-        shared.endpoint.set_alpns(server.alpns());
-        shared.tasks.spawn(serve::accept(server, shared.endpoint.clone()));
-        Ok(())
+        self.shared.server.serve(services, &self.shared.endpoint)
     }
 
     /// Its blobs.
@@ -392,11 +374,16 @@ async fn bind(
     let tasks = TaskTracker::new();
     let routes = Arc::new(Routes::new(Arc::clone(&pins)));
     let (dialer, questions) = Dialer::channel();
-    tasks.spawn(dial::run(questions, endpoint.clone(), Arc::clone(&routes), stop.clone()));
+    let (send_made, made) = mpsc::channel(dial::MADE_QUEUE);
+    let dials =
+        dial::run(questions, endpoint.clone(), Arc::clone(&routes), send_made, stop.clone());
+    tasks.spawn(dials);
+    let silence = Silence { first: settings.call_timeout, next: settings.follow_silence };
+    let server = Server::new(silence, store.clone(), stop.clone());
+    tasks.spawn(serve::run(Arc::clone(&server), endpoint.clone(), dialer.clone(), made));
     let last = Arc::new(stop.clone().drop_guard());
-    let is_serving = AtomicBool::new(false);
     let shared =
-        Shared { id, endpoint, pins, routes, dialer, store, settings, is_serving, stop, tasks };
+        Shared { id, endpoint, pins, routes, dialer, store, settings, server, stop, tasks };
     Ok(Peer { shared: Arc::new(shared), _last: last })
 }
 

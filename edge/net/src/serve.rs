@@ -2,15 +2,16 @@
 //! cut when they take too long, blobs are given to whom the gate lets.
 
 use crate::blobs::{self, BlobGate, Store};
-use crate::dial::Protocol;
+use crate::dial::{Dialer, Made};
 use crate::frame::{FRAME_BYTES_MAX, FrameError, read_frame, write_frame};
 use crate::id::PeerId;
-use crate::quota::{Place, Quota};
+use crate::link::{ALPN, Link, Topic};
+use crate::quota::Quota;
 use crate::refusal::Refusal;
 use futures::future::BoxFuture;
 use iroh::Endpoint;
 use iroh::endpoint::{Connection, Incoming, RecvStream, SendStream, VarInt};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -33,18 +34,19 @@ const BLOB_READS_MAX: usize = 64;
 /// Blobs given at once to one peer.
 const BLOB_READS_PER_PEER_MAX: usize = 8;
 
-/// Connections at once. A validator has one or two with every provider it serves.
+/// Connections at once that others have made. A validator has one with every provider it serves.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// Connections at once with one peer: one per protocol, and as many that it has lost but we have
-/// not missed yet.
+/// Connections at once that one peer has made: one, and those it has lost but we have not missed. A
+/// process that dies every second leaves thirty.
 const CONNECTIONS_PER_PEER_MAX: usize = 32;
 
 /// Handshakes at once. Nobody has proved anything yet, so these are few.
 const HANDSHAKES_MAX: usize = 256;
 
-/// A connection on which nobody asked anything for so long is closed, so that those who only hold
-/// their places lose them. Longer than the asking side keeps one unused.
+/// A connection on which we have nothing to ask, and the other side has not asked for so long, is
+/// closed, so that those who only hold their places lose them. Longer than the asking side keeps
+/// one unused, so that none is closed while a question is on its way.
 const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(900);
 
 /// How long a handshake may take.
@@ -109,7 +111,7 @@ impl ReplySender {
 /// What a peer does for others.
 #[derive(Clone, Default)]
 pub struct Services {
-    /// Answers calls; without it, none is let in.
+    /// Answers calls; without it, all are refused.
     pub calls: Option<Arc<dyn CallHandler>>,
     /// Decides who may read which blob; without it, nobody.
     pub blobs: Option<Arc<dyn BlobGate>>,
@@ -133,11 +135,13 @@ pub(crate) struct Silence {
     pub(crate) next: Duration,
 }
 
+/// What all connections of a peer share.
 pub(crate) struct Server {
-    pub(crate) services: Services,
-    pub(crate) silence: Silence,
-    pub(crate) store: Store,
-    pub(crate) stop: CancellationToken,
+    /// Set once, by whoever serves.
+    services: OnceLock<Services>,
+    silence: Silence,
+    store: Store,
+    stop: CancellationToken,
     quotas: Quotas,
 }
 
@@ -148,51 +152,55 @@ struct Quotas {
 }
 
 impl Server {
-    pub(crate) fn new(
-        services: Services,
-        silence: Silence,
-        store: Store,
-        stop: CancellationToken,
-    ) -> Arc<Self> {
+    pub(crate) fn new(silence: Silence, store: Store, stop: CancellationToken) -> Arc<Self> {
         let quotas = Quotas {
             connections: Quota::new(CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX),
             calls: Quota::new(CALLS_MAX, CALLS_PER_PEER_MAX),
             blobs: Quota::new(BLOB_READS_MAX, BLOB_READS_PER_PEER_MAX),
         };
-        Arc::new(Self { services, silence, store, stop, quotas })
+        Arc::new(Self { services: OnceLock::new(), silence, store, stop, quotas })
     }
 
-    /// The names of what is served.
-    pub(crate) fn alpns(&self) -> Vec<Vec<u8>> {
-        let calls = self.services.calls.is_some().then_some(Protocol::Call);
-        let blobs = self.services.blobs.is_some().then_some(Protocol::Blob);
-        [calls, blobs].into_iter().flatten().map(|protocol| protocol.alpn().to_vec()).collect()
+    /// Begins to answer, and to let others connect.
+    pub(crate) fn serve(&self, services: Services, endpoint: &Endpoint) -> Result<(), ServeError> {
+        if self.stop.is_cancelled() {
+            return Err(ServeError::Stopped);
+        }
+        self.services.set(services).map_err(|_| ServeError::Already)?;
+        endpoint.set_alpns(vec![ALPN.to_vec()]);
+        Ok(())
     }
 }
 
-/// Lets connections in until told to stop, and waits for all of them.
-pub(crate) async fn accept(server: Arc<Server>, endpoint: Endpoint) {
+/// Serves the connections that others make and those that we have made, until told to stop, and
+/// waits for all of them.
+pub(crate) async fn run(
+    server: Arc<Server>,
+    endpoint: Endpoint,
+    dialer: Dialer,
+    mut made: mpsc::Receiver<Made>,
+) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let mut connections = JoinSet::new();
     loop {
+        let server = Arc::clone(&server);
         tokio::select! {
             () = server.stop.cancelled() => break,
             Some(ended) = connections.join_next() => report(ended),
+            Some(Made { connection, given_up }) = made.recv() => {
+                connections.spawn(async move { answer(&server, connection, given_up).await });
+            }
             incoming = endpoint.accept() => {
                 let Some(incoming) = incoming else { break };
                 let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
                     incoming.refuse();
                     continue;
                 };
-                let server = Arc::clone(&server);
+                let dialer = dialer.clone();
                 connections.spawn(async move {
                     let Some(connection) = Box::pin(shake_hands(incoming)).await else { return };
                     drop(permit);
-                    let stop = server.stop.clone();
-                    tokio::select! {
-                        () = stop.cancelled() => {}
-                        () = serve_connection(server, connection) => {}
-                    }
+                    let_in(&server, &dialer, connection).await;
                 });
             }
         }
@@ -205,8 +213,8 @@ async fn shake_hands(incoming: Incoming) -> Option<Connection> {
     time::timeout(HANDSHAKE_TIMEOUT, accepting).await.ok()?.ok()
 }
 
-/// Serves what a peer asks on one connection, until it is closed.
-async fn serve_connection(server: Arc<Server>, connection: Connection) {
+/// Serves a connection that another peer has made, and asks there what we want of that peer.
+async fn let_in(server: &Arc<Server>, dialer: &Dialer, connection: Connection) {
     let Ok(peer) = PeerId::of_endpoint(connection.remote_id()) else {
         connection.close(Refusal::Malformed.code(), b"key cannot be used");
         return;
@@ -216,36 +224,37 @@ async fn serve_connection(server: Arc<Server>, connection: Connection) {
         return;
     };
     connection.set_receive_window(RECEIVE_WINDOW);
-    let is_call = connection.alpn() == Protocol::Call.alpn();
-    let quota = if is_call { &server.quotas.calls } else { &server.quotas.blobs };
+    let (link, given_up) = Link::new(connection.clone());
+    dialer.offer(peer, link).await;
+    answer(server, connection, given_up).await;
+}
+
+/// Answers what a peer asks on one connection, until it is closed or of no use to either side.
+async fn answer(server: &Arc<Server>, connection: Connection, given_up: CancellationToken) {
+    let Ok(peer) = PeerId::of_endpoint(connection.remote_id()) else { return };
     let mut streams = JoinSet::new();
     let mut idle = Box::pin(time::sleep(CONNECTION_IDLE_MAX));
     loop {
+        let is_unused = streams.is_empty();
+        let useless = async {
+            given_up.cancelled().await;
+            idle.as_mut().await;
+        };
         tokio::select! {
-            Some(ended) = streams.join_next() => {
-                report(ended);
-                idle.as_mut().reset(Instant::now() + CONNECTION_IDLE_MAX);
-            }
-            () = &mut idle, if streams.is_empty() => {
+            () = server.stop.cancelled() => break,
+            Some(ended) = streams.join_next() => report(ended),
+            () = useless, if is_unused => {
                 connection.close(VarInt::from_u32(0), b"idle");
                 break;
             }
             opened = connection.accept_bi() => {
                 let Ok((send, receive)) = opened else { break };
-                match quota.take(peer) {
-                    None => refuse(send, receive, Refusal::Busy),
-                    Some(place) => {
-                        let server = Arc::clone(&server);
-                        let stream = Stream { peer, send, receive, place };
-                        if is_call {
-                            streams.spawn(async move { serve_call(&server, stream).await });
-                        } else {
-                            streams.spawn(async move { serve_blob(&server, stream).await });
-                        }
-                    }
-                }
+                let server = Arc::clone(server);
+                let stream = Stream { peer, send, receive };
+                streams.spawn(async move { serve_stream(&server, stream).await });
             }
         }
+        idle.as_mut().reset(Instant::now() + CONNECTION_IDLE_MAX);
     }
     streams.shutdown().await;
 }
@@ -263,7 +272,30 @@ struct Stream {
     peer: PeerId,
     send: SendStream,
     receive: RecvStream,
-    place: Place,
+}
+
+/// Answers one request if we serve what it is about and have a place for it.
+async fn serve_stream(server: &Server, mut stream: Stream) {
+    let topic = time::timeout(REQUEST_TIMEOUT, Topic::read(&mut stream.receive)).await;
+    let services = server.services.get().cloned().unwrap_or_default();
+    let refusal = match topic.unwrap_or(Err(Refusal::TooSlow)) {
+        Ok(Topic::Call) => match (services.calls, server.quotas.calls.take(stream.peer)) {
+            (Some(calls), Some(_place)) => {
+                return serve_call(calls.as_ref(), server.silence, stream).await;
+            }
+            (Some(_), None) => Refusal::Busy,
+            (None, _) => Refusal::Forbidden,
+        },
+        Ok(Topic::Blob) => match (services.blobs, server.quotas.blobs.take(stream.peer)) {
+            (Some(gate), Some(_place)) => {
+                return serve_blob(gate.as_ref(), &server.store, stream).await;
+            }
+            (Some(_), None) => Refusal::Busy,
+            (None, _) => Refusal::Forbidden,
+        },
+        Err(refusal) => refusal,
+    };
+    refuse(stream.send, stream.receive, refusal);
 }
 
 fn refuse(mut send: SendStream, mut receive: RecvStream, reason: Refusal) {
@@ -272,10 +304,8 @@ fn refuse(mut send: SendStream, mut receive: RecvStream, reason: Refusal) {
     let _is_closed = send.reset(reason.code());
 }
 
-async fn serve_call(server: &Server, stream: Stream) {
-    let Stream { peer, send, mut receive, place: _place } = stream;
-    // Without a handler the protocol is not offered.
-    let Some(handler) = server.services.calls.clone() else { return };
+async fn serve_call(handler: &dyn CallHandler, silence: Silence, stream: Stream) {
+    let Stream { peer, send, mut receive } = stream;
     let mut answer = Answer::new(send);
     let read = time::timeout(REQUEST_TIMEOUT, read_request(&mut receive)).await;
     let request = match read.unwrap_or(Err(Refusal::TooSlow)) {
@@ -288,7 +318,7 @@ async fn serve_call(server: &Server, stream: Stream) {
     };
     let (frames, queue) = mpsc::channel(REPLY_QUEUE);
     let work = handler.call(peer, request, ReplySender { frames });
-    match write_answer(&mut answer, work, queue, server.silence).await {
+    match write_answer(&mut answer, work, queue, silence).await {
         Ok(()) => answer.finish(),
         Err(reason) => answer.refuse(reason),
     }
@@ -374,9 +404,8 @@ impl Drop for Answer {
     }
 }
 
-async fn serve_blob(server: &Server, stream: Stream) {
-    let Stream { peer, send, receive, place: _place } = stream;
-    let Some(gate) = server.services.blobs.clone() else { return };
+async fn serve_blob(gate: &dyn BlobGate, store: &Store, stream: Stream) {
+    let Stream { peer, send, receive } = stream;
     let limits = blobs::ServeLimits { request: REQUEST_TIMEOUT, write: WRITE_TIMEOUT };
-    blobs::serve(&server.store, gate.as_ref(), peer, (send, receive), limits).await;
+    blobs::serve(store, gate, peer, (send, receive), limits).await;
 }

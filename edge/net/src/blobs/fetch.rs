@@ -1,22 +1,25 @@
 //! Fetching blobs: from one peer after the other until all of it is here.
 
 use super::{BlobError, Store};
-use crate::dial::{DialError, Link, PathKind, Protocol};
+use crate::dial::DialError;
 use crate::error::TransportError;
 use crate::id::{BlobId, PeerId};
+use crate::link::{Link, PathKind, Topic};
 use crate::peer::{Peer, Shared};
 use crate::refusal::Refusal;
 use futures::StreamExt as _;
 use iroh::endpoint::RecvStream;
 use iroh_blobs::api::{self, blobs::BlobStatus};
 use iroh_blobs::get::GetError;
-use iroh_blobs::get::fsm::{self, AtBlobContent, BlobContentNext, ConnectedNext, DecodeError};
+use iroh_blobs::get::fsm::{
+    AtBlobContent, AtConnected, BlobContentNext, ConnectedNext, DecodeError,
+};
 use iroh_blobs::protocol::GetRequest;
 use std::fmt::Write as _;
 use std::num::NonZeroU64;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time;
+use tokio::time::{self, Instant};
 
 /// The most peers asked for one blob. Whoever knows more names the nearest.
 pub const SOURCES_MAX: usize = 16;
@@ -204,10 +207,19 @@ struct Fetch<'a> {
 impl Fetch<'_> {
     /// Reads what is missing from one peer.
     async fn ask(&self, peer: PeerId, read_bytes: &mut u64) -> Result<(), SourceError> {
-        let link = self.shared.dialer.connect(peer, Protocol::Blob).await;
+        let link = self.shared.dialer.connect(peer).await;
         let link = link.map_err(SourceError::Unreachable)?;
-        if self.bytes_max >= BULK_BYTES_MIN && self.may_become_direct(peer).await {
-            wait_for_direct(&link).await;
+        let read = self.read(&link, read_bytes).await;
+        if matches!(read, Err(SourceError::Stalled { .. })) {
+            // It may be of a process that is gone; the next time there will be another.
+            self.shared.dialer.forget(peer, link).await;
+        }
+        read
+    }
+
+    async fn read(&self, link: &Link, read_bytes: &mut u64) -> Result<(), SourceError> {
+        if self.bytes_max >= BULK_BYTES_MIN && self.shared.is_direct() {
+            wait_for_direct(link).await;
         }
         let store = &self.shared.store;
         let local = store.0.remote().local(self.id.hash()).await;
@@ -216,7 +228,7 @@ impl Fetch<'_> {
             return Ok(());
         }
         let here_bytes = local.local_bytes();
-        let (content, size) = patient(start(&link, local.missing())).await??;
+        let (content, size) = patient(start(link, local.missing())).await??;
         if size > self.bytes_max {
             return Err(SourceError::TooLarge { found: size, max: self.bytes_max });
         }
@@ -225,18 +237,6 @@ impl Fetch<'_> {
             return Err(SourceError::Forged);
         };
         self.write(store, content, size, here_bytes, read_bytes).await
-    }
-
-    /// Whether a direct path is still to be hoped for: not if calls have had the time to find one
-    /// and have not.
-    async fn may_become_direct(&self, peer: PeerId) -> bool {
-        let calls = self.shared.dialer.look(peer, Protocol::Call).await;
-        let is_given_up = calls.is_some_and(|link| {
-            let path = link.path();
-            link.made.elapsed() > DIRECT_WAIT
-                && path.is_some_and(|path| path.kind == PathKind::Relayed)
-        });
-        self.shared.is_direct() && !is_given_up
     }
 
     /// Writes what a peer sends, verified, into the store.
@@ -294,8 +294,9 @@ async fn start(
     link: &Link,
     request: GetRequest,
 ) -> Result<(AtBlobContent<RecvStream>, u64), SourceError> {
-    let started = fsm::start(link.connection.clone(), request, <_>::default());
-    let connected = started.next().await.map_err(GetError::from)?;
+    let opened = link.open(Topic::Blob).await;
+    let (send, receive) = opened.map_err(|error| SourceError::Lost(TransportError::new(error)))?;
+    let connected = AtConnected::new(Instant::now(), receive, send, request, <_>::default());
     match connected.next().await.map_err(GetError::from)? {
         ConnectedNext::StartRoot(root) => Ok(root.next().next().await.map_err(GetError::from)?),
         // The request asks for parts of the blob and nothing else.
@@ -310,6 +311,9 @@ async fn patient<T>(work: impl Future<Output = T>) -> Result<T, SourceError> {
 
 /// Waits until the connection has a direct path, or is old enough that there is none.
 async fn wait_for_direct(link: &Link) {
+    if link.path().is_some_and(|path| path.kind == PathKind::Direct) {
+        return;
+    }
     let direct = async {
         let mut changes = link.connection.paths_stream();
         while changes.next().await.is_some() {

@@ -1,26 +1,30 @@
 //! Peers that speak the transport but not our manners: raw endpoints against ours.
 
 use crate::support::{HERE, LONG, Script, direct, secret, serve};
-use iroh::endpoint::{Connection, ReadError, ReadToEndError, presets};
+use iroh::endpoint::{Connection, ReadError, ReadToEndError, RecvStream, SendStream, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode};
-use iroh_blobs::get::{GetError, fsm};
+use iroh_blobs::get::GetError;
+use iroh_blobs::get::fsm::{self, AtConnected};
 use iroh_blobs::hashseq::HashSeq;
-use iroh_blobs::protocol::{GetManyRequest, GetRequest};
+use iroh_blobs::protocol::{GetManyRequest, GetRequest, Request};
 use std::sync::Arc;
 use tg_net::{
     BlobId, CallError, FRAME_BYTES_MAX, FetchError, FetchOrder, Peer, PeerId, Readers, Route,
     ShareList, SourceError,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-const CALL: &[u8] = b"tensorgrid/call/1";
-const BLOB: &[u8] = b"tensorgrid/blob/1";
+const ALPN: &[u8] = b"tensorgrid/2";
+
+/// The first byte of a stream: what it is about.
+const CALL: u8 = 1;
+const BLOB: u8 = 2;
 
 async fn raw(number: u8) -> Endpoint {
     let key = iroh::SecretKey::from_bytes(&secret(number).expose_seed());
     let builder = Endpoint::builder(presets::Minimal).secret_key(key);
     let builder = builder.relay_mode(RelayMode::Disabled).clear_ip_transports();
-    let builder = builder.alpns(vec![CALL.to_vec(), BLOB.to_vec()]);
+    let builder = builder.alpns(vec![ALPN.to_vec()]);
     builder.bind_addr(HERE).expect("an address").bind().await.expect("an endpoint")
 }
 
@@ -31,16 +35,29 @@ async fn ours(number: u8) -> (Peer, Arc<ShareList>) {
     (peer, shares)
 }
 
-async fn connect(raw: &Endpoint, to: &Peer, protocol: &[u8]) -> Connection {
+async fn connect(raw: &Endpoint, to: &Peer) -> Connection {
     let key = iroh::EndpointId::from_bytes(to.id().as_bytes()).expect("a key");
     let address = to.bound().first().copied().expect("a socket");
     let address = EndpointAddr::new(key).with_ip_addr(address);
-    raw.connect(address, protocol).await.expect("connects")
+    raw.connect(address, ALPN).await.expect("connects")
+}
+
+/// Opens a stream about something.
+async fn open(connection: &Connection, topic: u8) -> (SendStream, RecvStream) {
+    let (mut send, receive) = connection.open_bi().await.expect("a stream");
+    send.write_all(&[topic]).await.expect("writes");
+    (send, receive)
+}
+
+/// A request for a blob, about to be said.
+async fn asking(connection: &Connection, request: GetRequest) -> AtConnected {
+    let (send, receive) = open(connection, BLOB).await;
+    AtConnected::new(Instant::now(), receive, send, request, <_>::default())
 }
 
 /// Says something raw on a stream and returns with which number the answer is cut, if it is.
-async fn say(connection: &Connection, bytes: &[u8], ends: bool) -> Option<u64> {
-    let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+async fn say(connection: &Connection, topic: u8, bytes: &[u8], ends: bool) -> Option<u64> {
+    let (mut send, mut receive) = open(connection, topic).await;
     send.write_all(bytes).await.expect("writes");
     if ends {
         send.finish().expect("ends");
@@ -55,16 +72,19 @@ async fn say(connection: &Connection, bytes: &[u8], ends: bool) -> Option<u64> {
 async fn request_that_is_no_frame_is_refused() {
     let (peer, _) = ours(1).await;
     let raw = raw(2).await;
-    let connection = connect(&raw, &peer, CALL).await;
+    let connection = connect(&raw, &peer).await;
     let (too_large, malformed) = (Some(17), Some(18));
-    assert_eq!(say(&connection, &u32::MAX.to_be_bytes(), false).await, too_large);
+    assert_eq!(say(&connection, CALL, &u32::MAX.to_be_bytes(), false).await, too_large);
     let one_more = u32::try_from(FRAME_BYTES_MAX + 1).expect("fits").to_be_bytes();
-    assert_eq!(say(&connection, &one_more, false).await, too_large);
+    assert_eq!(say(&connection, CALL, &one_more, false).await, too_large);
     for bytes in [&b"\0"[..], b"\0\0\0", b"\0\0\0\x05hell", b"\0\0\0\x01a\0\0\0\x01b"] {
-        assert_eq!(say(&connection, bytes, true).await, malformed, "{bytes:?}");
+        assert_eq!(say(&connection, CALL, bytes, true).await, malformed, "{bytes:?}");
+    }
+    for unknown in [0, 3, 255] {
+        assert_eq!(say(&connection, unknown, b"\0\0\0\x01a", true).await, malformed);
     }
     // The connection still serves who behaves.
-    let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+    let (mut send, mut receive) = open(&connection, CALL).await;
     send.write_all(b"\0\0\0\x05hello").await.expect("writes");
     send.finish().expect("ends");
     let answer = receive.read_to_end(1 << 10).await.expect("answers");
@@ -80,9 +100,9 @@ async fn request_that_never_arrives_is_cut_slow() {
     let (peer, _) = ours(1).await;
     let raw = raw(2).await;
     let too_slow = Some(19);
-    for protocol in [CALL, BLOB] {
-        let connection = connect(&raw, &peer, protocol).await;
-        assert_eq!(say(&connection, b"\0", false).await, too_slow);
+    let connection = connect(&raw, &peer).await;
+    for topic in [CALL, BLOB] {
+        assert_eq!(say(&connection, topic, b"\0", false).await, too_slow);
     }
     raw.close().await;
     peer.stop().await.expect("stops");
@@ -91,8 +111,8 @@ async fn request_that_never_arrives_is_cut_slow() {
 /// How many bytes a request for a blob gives, or with which number it is refused, if with one.
 async fn get(connection: &Connection, request: GetRequest) -> Result<usize, Option<u64>> {
     let got = async {
-        let connected = fsm::start(connection.clone(), request, <_>::default()).next().await?;
-        let fsm::ConnectedNext::StartRoot(root) = connected.next().await? else { return Ok(0) };
+        let connected = asking(connection, request).await.next().await?;
+        let fsm::ConnectedNext::StartRoot(root) = connected else { return Ok(0) };
         let (_, bytes) = root.next().concatenate_into_vec().await?;
         Ok::<_, GetError>(bytes.len())
     };
@@ -113,21 +133,17 @@ async fn blob_that_names_a_secret_one_does_not_give_it_away() {
     let list = iroh_blobs::Hash::from_bytes(*list.as_bytes());
 
     let raw = raw(2).await;
-    let connection = connect(&raw, &peer, BLOB).await;
+    let connection = connect(&raw, &peer).await;
     let forbidden = Err(Some(21));
     assert_eq!(get(&connection, GetRequest::blob(list)).await, Ok(32));
     assert_eq!(get(&connection, GetRequest::all(list)).await, forbidden);
     assert_eq!(get(&connection, GetRequest::blob(secret)).await, forbidden);
-    let many = GetManyRequest::from_iter([secret]);
-    let refused = fsm::start_get_many(connection.clone(), many, <_>::default()).await;
-    if let Ok(Ok(child)) = refused {
-        let read = child.next(secret).concatenate_into_vec().await;
-        let error = GetError::from(read.expect_err("is refused"));
-        assert_eq!(error.iroh_error_code().map(|code| code.into_inner()), Some(21));
-    }
+    let many = Request::GetMany(GetManyRequest::from_iter([secret]));
+    let many = postcard::to_allocvec(&many).expect("encodes");
+    assert_eq!(say(&connection, BLOB, &many, true).await, Some(21));
     let (nonsense, push) = ([0xff, 0xff], [8, 0]);
-    assert_eq!(say(&connection, &nonsense, true).await, Some(18));
-    assert_eq!(say(&connection, &push, true).await, Some(18));
+    assert_eq!(say(&connection, BLOB, &nonsense, true).await, Some(18));
+    assert_eq!(say(&connection, BLOB, &push, true).await, Some(18));
     raw.close().await;
     peer.stop().await.expect("stops");
 }
@@ -212,12 +228,12 @@ async fn blob_reader_that_asks_for_more_at_once_than_allowed_is_told_so() {
     shares.share(blob, Readers::Everybody).expect("shares");
     let hash = iroh_blobs::Hash::from_bytes(*blob.as_bytes());
     let raw = raw(2).await;
-    let connection = connect(&raw, &peer, BLOB).await;
+    let connection = connect(&raw, &peer).await;
     // Readers that ask and do not read: each fills its window and holds its place.
     let mut holding = Vec::new();
     for _ in 0..8 {
-        let started = fsm::start(connection.clone(), GetRequest::blob(hash), <_>::default());
-        let connected = started.next().await.expect("a stream").next().await.expect("asks");
+        let started = asking(&connection, GetRequest::blob(hash)).await;
+        let connected = started.next().await.expect("asks");
         let fsm::ConnectedNext::StartRoot(root) = connected else { panic!("a root") };
         holding.push(root.next().next().await.expect("a size"));
     }

@@ -51,7 +51,7 @@ impl Seats {
         seat < SEATS_MAX && self.0 >> seat & 1 == 1
     }
 
-    fn insert(&mut self, seat: usize) {
+    pub(crate) fn insert(&mut self, seat: usize) {
         self.0 |= 1 << seat;
     }
 }
@@ -90,7 +90,7 @@ impl AbsenceEntry {
 
 /// The least number of validators that contains an honest majority whatever a third of them does:
 /// all but the largest number that may be faulty.
-pub(crate) fn quorum(seats: usize) -> usize {
+pub const fn quorum(seats: usize) -> usize {
     seats - seats.saturating_sub(1) / 3
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn report(
 }
 
 /// The seat for which an account may speak: as its owner, or with its voting key.
-fn seat_of(session: &mut Session<'_>, sender: &AccountId) -> Result<usize, Fail> {
+pub(crate) fn seat_of(session: &mut Session<'_>, sender: &AccountId) -> Result<usize, Fail> {
     let seats = session.rules.genesis.validators();
     let (place, seat) = seats
         .iter()

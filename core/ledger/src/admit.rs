@@ -2,6 +2,7 @@
 //! receipt, because its sender may not even have the fee; therefore a block that holds one is
 //! invalid. Everything that needs the fee to be paid first is left to the action.
 
+use tg_types::tx::TX_BYTES_MAX;
 use tg_types::{Action, CheckedTx, Reason, TxBody};
 
 use crate::account::{self, Charge};
@@ -15,7 +16,10 @@ use crate::{fee, seen};
 pub(crate) fn check(session: &mut Session<'_>, tx: &CheckedTx) -> Result<(Call, Charge), Fail> {
     let body = tx.body();
     check_expiry(session, body)?;
-    if body.fee < fee::floor(&session.params, tx.size_bytes()) {
+    if usize::try_from(tx.size_bytes()).is_ok_and(|size| size > TX_BYTES_MAX) {
+        return Err(Reason::TxTooLarge.into());
+    }
+    if body.fee < fee::floor(&session.params, tx.size_bytes(), &body.action) {
         return Err(Reason::FeeTooLow.into());
     }
     let is_evidence = matches!(body.action, Action::SubmitEvidence { .. });

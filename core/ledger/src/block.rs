@@ -14,7 +14,8 @@ use crate::rules::{BlockEnv, Budget, Rules};
 use crate::session::Session;
 use crate::totals::Count;
 use crate::view::{ChangeSet, View};
-use crate::{beacon, capacity, due, fee, first, keys, log};
+use crate::voucher::VOUCHER_SIGNATURES_PER_BLOCK_MAX;
+use crate::{beacon, capacity, due, fee, first, keys, log, voucher};
 
 /// How much later than the genesis says the first block may be. A network may wait for its
 /// validators, but not so long that times come near the end of their range.
@@ -66,7 +67,8 @@ pub fn build(
     candidates: &[CheckedTx],
     budget: Budget,
 ) -> Result<Built, ApplyError> {
-    let mut picked = Picked { budget, bytes: 0, included: Vec::new(), refused: Vec::new() };
+    let mut picked =
+        Picked { budget, bytes: 0, signatures: 0, included: Vec::new(), refused: Vec::new() };
     let applied = run(Session::new(rules, view, env), candidates, &mut picked)?;
     Ok(Built { included: picked.included, refused: picked.refused, applied })
 }
@@ -111,6 +113,7 @@ impl Policy for Whole<'_> {
 struct Picked {
     budget: Budget,
     bytes: u64,
+    signatures: u32,
     included: Vec<usize>,
     refused: Vec<(usize, Reason)>,
 }
@@ -124,12 +127,15 @@ impl Policy for Picked {
     }
 
     fn wants(&self, tx: &CheckedTx) -> bool {
-        let has_place = self.included.len() < self.budget.tx_max as usize;
+        let signatures = self.signatures.saturating_add(voucher::signatures_of(tx));
+        let has_place = self.included.len() < self.budget.tx_max as usize
+            && signatures <= VOUCHER_SIGNATURES_PER_BLOCK_MAX;
         has_place && self.bytes + u64::from(tx.size_bytes()) <= self.budget.bytes_max.into()
     }
 
     fn include(&mut self, index: usize, tx: &CheckedTx) {
         self.bytes += u64::from(tx.size_bytes());
+        self.signatures = self.signatures.saturating_add(voucher::signatures_of(tx));
         self.included.push(index);
     }
 
@@ -318,6 +324,11 @@ impl Limits {
         let bytes: u64 = txs.iter().map(|tx| u64::from(tx.size_bytes())).sum();
         if bytes > self.bytes_max.into() {
             return Err(ApplyError::TooManyBytes { bytes, max: self.bytes_max });
+        }
+        let signatures = txs.iter().map(voucher::signatures_of).fold(0, u32::saturating_add);
+        if signatures > VOUCHER_SIGNATURES_PER_BLOCK_MAX {
+            let max = VOUCHER_SIGNATURES_PER_BLOCK_MAX;
+            return Err(ApplyError::TooManySignatures { signatures, max });
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use tg_types::{Decode, DecodeError, DurationMs, Encode, Reader, Tick, TimeError,
 
 use crate::entry::{Entry, entry, key_of};
 use crate::error::{ApplyError, Stop};
-use crate::job::draw;
+use crate::job::{complaint, draw};
 use crate::session::Session;
 use crate::{capacity, job, keys, node, seen, stake};
 
@@ -62,6 +62,11 @@ wire! {
             /// Which.
             node: NodeId,
         } = 7,
+        /// A complaint may not have been judged in time.
+        EndComplaint {
+            /// About which job.
+            job: JobId,
+        } = 8,
     }
 }
 
@@ -74,7 +79,8 @@ impl DueItem {
             | Self::ReleaseStake { .. }
             | Self::CloseJob { .. }
             | Self::LoseRuns { .. }
-            | Self::CapacityStep { .. } => false,
+            | Self::CapacityStep { .. }
+            | Self::EndComplaint { .. } => false,
         }
     }
 }
@@ -220,6 +226,7 @@ fn visit_item(session: &mut Session<'_>, count: u64) -> Result<(), Stop> {
         DueItem::DropNode { node } => node::fall_due(session, &node)?,
         DueItem::LoseRuns { node } => job::run::lose(session, &node)?,
         DueItem::CapacityStep { node } => capacity::fall_due(session, &node)?,
+        DueItem::EndComplaint { job } => complaint::fall_due(session, &job)?,
     }
     let is_page_done = place.index + 1 == PAGE_ITEMS_MAX || session.cursor.due_index == count;
     if is_page_done {
@@ -279,16 +286,17 @@ pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
     let subjects: Vec<StateKey> = items.iter().flat_map(subjects_of).collect();
     let subjects = session.require(&subjects);
     let jobs = jobs_of(session, &items).and_then(|jobs| job::load(session, &jobs));
+    let complaints = load_complaints(session, &items);
     let has_capacity = items.iter().any(|item| matches!(item, DueItem::CapacityStep { .. }));
     let capacity = if has_capacity { capacity::load_due(session) } else { Ok(()) };
     if !items.iter().any(DueItem::needs_nodes) {
-        return session.all_of([subjects, jobs, capacity]);
+        return session.all_of([subjects, jobs, complaints, capacity]);
     }
     let nodes = draw::load_ground(session);
     // A node that is busy is dropped later.
     let later = session.env.tick.plus(session.params.jobs.answer_within)?;
     let dates = load_dates(session, &[later]);
-    session.all_of([subjects, jobs, capacity, nodes, dates])
+    session.all_of([subjects, jobs, complaints, capacity, nodes, dates])
 }
 
 /// The jobs that visiting these items may touch.
@@ -305,10 +313,20 @@ fn jobs_of(session: &mut Session<'_>, items: &[DueItem]) -> Result<Vec<JobId>, S
             DueItem::ForgetSeen { .. }
             | DueItem::ReleaseStake { .. }
             | DueItem::DropNode { .. }
-            | DueItem::CapacityStep { .. } => {}
+            | DueItem::CapacityStep { .. }
+            | DueItem::EndComplaint { .. } => {}
         }
     }
     Ok(jobs)
+}
+
+/// Loads what the complaints among these items need.
+fn load_complaints(session: &mut Session<'_>, items: &[DueItem]) -> Result<(), Stop> {
+    let job_of = |item: &DueItem| {
+        if let DueItem::EndComplaint { job } = item { Some(*job) } else { None }
+    };
+    let jobs: Vec<JobId> = items.iter().filter_map(job_of).collect();
+    complaint::load_due(session, &jobs)
 }
 
 /// The ids of the pages that the block's allowance of items reaches.
@@ -341,7 +359,8 @@ fn subjects_of(item: &DueItem) -> Vec<StateKey> {
     match item {
         DueItem::ForgetSeen { id } => vec![keys::seen_by_id(*id)],
         DueItem::ReleaseStake { account } => vec![keys::stake(account), keys::account(account)],
-        DueItem::CloseJob { job } => vec![keys::job(job)],
+        DueItem::CloseJob { job } => vec![keys::job(job), keys::complaint(job)],
+        DueItem::EndComplaint { job } => vec![keys::complaint(job)],
         DueItem::JobStep { job } => vec![keys::job(job), keys::dispute(job)],
         DueItem::DropNode { node } => vec![keys::node(node), keys::absence(node)],
         DueItem::LoseRuns { node } | DueItem::CapacityStep { node } => vec![keys::node(node)],

@@ -74,6 +74,14 @@ pub enum ApplyError {
         /// How many are allowed.
         max: u32,
     },
+    /// More signatures of vouchers than a block may hold.
+    #[error("{signatures} signatures of vouchers, at most {max} fit in a block")]
+    TooManySignatures {
+        /// How many there are.
+        signatures: u32,
+        /// How many are allowed.
+        max: u32,
+    },
     /// A certificate that is not the next one.
     #[error("certificate for height {found}, expected {expected}")]
     CertificateOrder {

@@ -3,7 +3,9 @@
 //! itself earns, and so that rounding happens once: the burned and the treasury's share are
 //! rounded down and the proposer's owner gets the rest to the last unit.
 
-use tg_types::{Amount, Event, Params};
+use std::collections::BTreeSet;
+
+use tg_types::{Action, Amount, AmountError, Event, Params};
 
 use crate::account;
 use crate::error::Stop;
@@ -11,10 +13,30 @@ use crate::planted::planted;
 use crate::session::Session;
 use crate::totals::{Flow, Part};
 
-/// The least fee for a transaction of this size. A product above the cap cannot be paid by
-/// anybody, so the cap itself says the same.
-pub fn floor(params: &Params, size_bytes: u32) -> Amount {
-    params.fee_floor_per_byte.times(size_bytes.into()).unwrap_or(Amount::CAP)
+/// What is paid for as a whole when a package is kept.
+const MIB: u64 = 1 << 20;
+
+/// The least fee for a transaction of this size with this action: for its bytes, and for keeping
+/// the packages it hands in. A sum above the cap cannot be paid by anybody, so the cap itself says
+/// the same.
+pub fn floor(params: &Params, size_bytes: u32, action: &Action) -> Amount {
+    try_floor(params, size_bytes, action).unwrap_or(Amount::CAP)
+}
+
+/// As [`floor`], for those who want to know that nobody can pay it.
+///
+/// # Errors
+/// If it would be above the cap.
+pub fn try_floor(params: &Params, size_bytes: u32, action: &Action) -> Result<Amount, AmountError> {
+    let size = params.fee_floor_per_byte.times(size_bytes.into())?;
+    size.plus(params.jobs.keep_fee_per_mib.times(kept_mib(action))?)
+}
+
+/// How many MiB are begun by the different packages of an action's vouchers.
+fn kept_mib(action: &Action) -> u64 {
+    let packages = action.vouchers().iter().flat_map(|voucher| voucher.packages.as_slice());
+    let packages: BTreeSet<_> = packages.collect();
+    packages.iter().map(|package| package.bytes.div_ceil(MIB)).fold(0, u64::saturating_add)
 }
 
 /// Shares the block's fees out.
@@ -46,17 +68,64 @@ pub(crate) fn share(session: &mut Session<'_>) -> Result<(), Stop> {
 #[cfg(test)]
 mod tests {
     use super::floor;
-    use tg_types::{Amount, Params};
+    use tg_types::{
+        Action, Amount, Hash32, JobParams, List, PackageRef, Params, SeatSignature, SeatSignatures,
+        Signature, Voucher,
+    };
 
     #[test]
     fn floor_grows_with_size_up_to_the_cap() {
         let params = |per_byte| Params { fee_floor_per_byte: per_byte, ..Params::local() };
         let check = |per_byte: Amount, size_bytes, expected: u64| {
-            assert_eq!(floor(&params(per_byte), size_bytes).units(), expected);
+            let action = Action::Stake { amount: Amount::ZERO };
+            assert_eq!(floor(&params(per_byte), size_bytes, &action).units(), expected);
         };
         check(Amount::constant(7), 0, 0);
         check(Amount::constant(7), 300, 2_100);
         check(Amount::CAP, 1, Amount::CAP.units());
         check(Amount::CAP, u32::MAX, Amount::CAP.units());
+    }
+
+    #[test]
+    fn floor_grows_with_every_mib_of_every_package_once() {
+        let jobs = JobParams { keep_fee_per_mib: Amount::constant(100), ..Params::local().jobs };
+        let params = Params { fee_floor_per_byte: Amount::constant(1), jobs, ..Params::local() };
+        let voucher = |sizes: &[(u8, u64)]| {
+            let package =
+                |(id, bytes): &(u8, u64)| PackageRef { id: Hash32::new([*id; 32]), bytes: *bytes };
+            let signature = SeatSignature { seat: 0, signature: Signature::new([0; 64]) };
+            Voucher {
+                packages: List::new(sizes.iter().map(package).collect()).expect("a few"),
+                signatures: SeatSignatures::new(vec![signature]).expect("one"),
+            }
+        };
+        let check = |vouchers: Vec<Voucher>, expected: u64| {
+            let vouchers = List::new(vouchers).expect("a few");
+            let result = tg_types::tx::OpenedResult {
+                job: tg_types::JobId::new([1; 32]),
+                result: tg_types::RunResult {
+                    output: Hash32::new([1; 32]),
+                    trace: Hash32::new([1; 32]),
+                    package: Hash32::new([1; 32]),
+                    package_bytes: 1,
+                },
+                salt: [0; 32],
+            };
+            let results = List::new(vec![result]).expect("one");
+            let action = Action::RevealResults { results, vouchers };
+            assert_eq!(floor(&params, 1_000, &action).units(), expected);
+        };
+        let mib = 1 << 20;
+        check(vec![], 1_000);
+        check(vec![voucher(&[(1, 0)])], 1_000);
+        check(vec![voucher(&[(1, 1)])], 1_100);
+        check(vec![voucher(&[(1, mib)])], 1_100);
+        check(vec![voucher(&[(1, mib + 1)])], 1_200);
+        check(vec![voucher(&[(1, 1), (2, 2 * mib)]), voucher(&[(1, 1), (3, 1)])], 1_400);
+        check(vec![voucher(&[(1, u64::MAX), (2, u64::MAX)])], 1_000 + 100 * 2 * (1 << 44));
+        let jobs = JobParams { keep_fee_per_mib: Amount::CAP, ..params.jobs.clone() };
+        let dear = Params { jobs, ..params.clone() };
+        let action = Action::SubmitEvidence { evidence: tg_types::Bytes::EMPTY };
+        assert_eq!(floor(&dear, 1_000, &action).units(), 1_000);
     }
 }

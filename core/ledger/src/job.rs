@@ -3,13 +3,15 @@
 //! A job waits in the queue until a node is found ([`place`]); the node runs it, commits to its
 //! result and shows it ([`run`]); what the tier asks for follows ([`draw`], [`check`],
 //! [`dispute`]); the end is a settlement ([`settle`]). Every step has a date by which it must
-//! happen ([`miss`]). The whole path with all times and losses is in `docs/protocol.md`.
+//! happen ([`miss`]). Packages that do not open have a court of their own ([`complaint`]). The
+//! whole path with all times and losses is in `docs/protocol.md`.
 //!
 //! A closed job stays readable for the retention time; then the due queue forgets it, so that the
 //! state holds no history.
 
 pub(crate) mod charges;
 pub(crate) mod check;
+pub(crate) mod complaint;
 pub(crate) mod dispute;
 pub(crate) mod draw;
 pub(crate) mod miss;
@@ -18,12 +20,15 @@ mod record;
 pub(crate) mod run;
 pub(crate) mod settle;
 
+pub use complaint::{ComplaintEntry, Verdict};
 pub use record::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
 
 use tg_types::genesis::NetworkKind;
 use tg_types::ids::JobId;
 use tg_types::job::{REPLICAS_MAX, REPLICAS_MIN};
-use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick, Tier, Work};
+use tg_types::{
+    Amount, DurationMs, Event, JobSpec, JobStatus, Params, Reason, Tick, Tier, Voucher, Work,
+};
 
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Fail, Stop};
@@ -31,6 +36,7 @@ use crate::list::{self, ListOf};
 use crate::planted::planted;
 use crate::session::{Call, Session};
 use crate::totals::{Flow, Part};
+use crate::voucher::Vouched;
 use crate::{account, keys, node, program};
 
 /// Owners of nodes that a result of tier sync needs besides the provider's on an open network: with
@@ -43,6 +49,7 @@ pub(crate) fn submit(
     call: &Call,
     specs: &[JobSpec],
     escrow_max: Amount,
+    vouchers: &[Voucher],
 ) -> Result<(), Fail> {
     let mut escrow = Amount::ZERO;
     let mut dates = Vec::new();
@@ -70,6 +77,11 @@ pub(crate) fn submit(
     }
     let loads = [due::load_dates(session, &dates), list::load_end(session, ListOf::Queue)];
     session.all_of(loads)?;
+    // Signatures are costly, so everything else is checked and loaded before.
+    let vouched = Vouched::by(session, vouchers);
+    for spec in specs {
+        vouched.check(spec.package, spec.package_bytes)?;
+    }
 
     account::set_balance(session, call.slot, left);
     session.totals.shift(Flow { from: Part::Balances, to: Part::Escrow, amount: escrow })?;
@@ -154,11 +166,7 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
         return Ok(());
     };
     if entry.status.is_final() {
-        // The date of its expiry may come before the time to forget it.
-        let retention = session.params.seen_retention;
-        let forgotten = entry.closed.map_or(Ok(Tick::ZERO), |closed| closed.plus(retention))?;
-        let is_over = forgotten <= session.env.tick;
-        return if is_over { session.tables.jobs.put(job.as_bytes(), None) } else { Ok(()) };
+        return forget(session, job, &entry);
     }
     let is_judged = entry.status == JobStatus::Checking || entry.status == JobStatus::Disputed;
     if is_judged || entry.is_owed() {
@@ -166,6 +174,28 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
         return due::add(session, later, DueItem::CloseJob { job: *job });
     }
     settle::expire(session, job, entry)
+}
+
+/// How long after its end a job can still be read. All complaints about it are over by then.
+pub fn kept(params: &Params) -> DurationMs {
+    params.seen_retention.max(params.jobs.complaints_last())
+}
+
+/// Forgets a job that has ended, and what somebody complained about it.
+fn forget(session: &mut Session<'_>, job: &JobId, entry: &JobEntry) -> Result<(), Stop> {
+    let kept = kept(&session.params);
+    let forgotten = entry.closed.map_or(Ok(Tick::ZERO), |closed| closed.plus(kept))?;
+    if forgotten > session.env.tick {
+        return Ok(()); // the date of its expiry may come before the time to forget it
+    }
+    let complaint = session.tables.complaints.get(job.as_bytes())?;
+    if complaint.is_some_and(ComplaintEntry::is_open) {
+        // It ends in this very second, but its date was set later.
+        let later = session.env.tick.plus(session.params.jobs.answer_within)?;
+        return due::add(session, later, DueItem::CloseJob { job: *job });
+    }
+    session.tables.complaints.put(job.as_bytes(), None)?;
+    session.tables.jobs.put(job.as_bytes(), None)
 }
 
 /// A job that must exist, because something of the ledger's own refers to it.
@@ -199,11 +229,12 @@ pub(crate) fn load(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop
 }
 
 /// All dates that a step of a job which happens now may set.
-fn dates_ahead(session: &Session<'_>, spec: &JobSpec) -> Result<[Tick; 4], Stop> {
+fn dates_ahead(session: &Session<'_>, spec: &JobSpec) -> Result<[Tick; 5], Stop> {
     let (now, jobs) = (session.env.tick, &session.params.jobs);
     Ok([
         now.plus(jobs.answer_within)?,
-        now.plus(session.params.seen_retention)?,
+        now.plus(kept(&session.params))?,
+        now.plus(jobs.complaint_judged_within)?,
         now.plus(spec.run_max)?.plus(jobs.run_grace)?,
         now.plus(spec.run_max)?.plus(jobs.check_grace)?,
     ])

@@ -123,6 +123,11 @@ pub fn dispute(job: &JobId) -> StateKey {
     StateKey::new(Noun::Dispute, *job.as_bytes())
 }
 
+/// The last complaint about a package of a job.
+pub fn complaint(job: &JobId) -> StateKey {
+    StateKey::new(Noun::Complaint, *job.as_bytes())
+}
+
 pub(crate) fn program_piece_id(program: &Hash32, piece: u8) -> [u8; 32] {
     *tagged(PIECE, &[program.as_bytes(), &[piece]]).as_bytes()
 }

@@ -40,8 +40,9 @@ mod stake;
 mod table;
 mod totals;
 mod view;
+mod voucher;
 
-pub use absence::{AbsenceEntry, Seats};
+pub use absence::{AbsenceEntry, Seats, quorum};
 pub use account::{AccountEntry, Lanes};
 pub use beacon::{
     BeaconEntry, CERTIFICATE_BYTES_MAX, CERTIFICATE_LAG_MAX, HeaderEntry, RING_HEIGHTS,
@@ -51,13 +52,16 @@ pub use capacity::{Capacity, CapacityStep, Fill, Proved, blocks_for, claimed_mib
 pub use cursor::Cursor;
 pub use due::{DueHead, DueItem, DueItems, DuePage, PAGE_ITEMS_MAX, PageOf, SECONDS_PER_BLOCK_MAX};
 pub use error::ApplyError;
-pub use fee::floor as fee_floor;
+pub use fee::{floor as fee_floor, try_floor as try_fee_floor};
 pub use job::SYNC_OWNERS_MIN;
 pub use job::charges::{Charges, charges};
 pub use job::dispute::{DisputeEntry, Turn};
 pub use job::draw::BEACON_DELAY;
+pub use job::kept as job_kept;
 pub use job::place::{excluded, run_bond};
-pub use job::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
+pub use job::{
+    Check, CheckState, Checks, ComplaintEntry, Draw, JobEntry, Run, RunState, Runs, Verdict,
+};
 pub use list::{LIST_PAGE_MAX, ListHead, ListItems, ListOf, ListPage};
 pub use log::LogEntry;
 pub use node::{NodeEntry, NodeRuns};
@@ -73,3 +77,4 @@ pub use slash::{EVIDENCE_PER_BLOCK_MAX, ValidatorEntry};
 pub use stake::{StakeEntry, UNBONDING_MAX, Unbonding, Unbondings};
 pub use totals::{Part, Totals};
 pub use view::{ChangeSet, Lookup, MemoryView, PartialView, View};
+pub use voucher::VOUCHER_SIGNATURES_PER_BLOCK_MAX;

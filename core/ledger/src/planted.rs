@@ -47,6 +47,11 @@ pub enum PlantedBug {
     /// Blocks of a filled memory are believed unseen. The simulator does not fill memories, so
     /// only the ledger's own tests notice it.
     TrustOpenings,
+    /// One validator's signature is enough for a voucher. Simulated networks ask for no vouchers,
+    /// so only the ledger's own tests notice it.
+    OneVoucher,
+    /// One validator's word decides a complaint. Only the ledger's own tests notice it.
+    OneJudge,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -3,7 +3,8 @@
 //! What is not named here (an offender's stake, a full page of the due queue) is asked for by
 //! [`crate::ApplyError::Missing`]. So this list may be too short, but never decides anything.
 
-use tg_types::ids::{JobId, NodeId, StateKey};
+use tg_types::genesis::ValidatorSeat;
+use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::{Action, CheckedTx, Genesis, Height, Params, Tick, TxBody, Work};
 
 use crate::entry::key_of;
@@ -86,14 +87,7 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
         }
         Action::LeaveNode { node } => out.extend([keys::node(node), keys::absence(node)]),
         Action::ReportAbsent { nodes, .. } => {
-            let speaks =
-                |owner, key: &[u8; 32]| owner == body.sender || key == body.sender.as_bytes();
-            let seats = genesis.validators().iter();
-            out.extend(
-                seats
-                    .filter(|seat| speaks(seat.owner, seat.key.as_bytes()))
-                    .map(|seat| keys::validator(&seat.key)),
-            );
+            add_seat(genesis, &body.sender, out);
             for node in nodes.as_slice() {
                 out.extend([keys::node(node), keys::absence(node)]);
             }
@@ -116,7 +110,7 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
             add_list(ListOf::Commits(env.height), out);
             seals.as_slice().iter().for_each(|item| add_job(&item.job, out));
         }
-        Action::RevealResults { results } => {
+        Action::RevealResults { results, .. } => {
             results.as_slice().iter().for_each(|item| add_job(&item.job, out));
         }
         Action::RevealChecks { answers } => {
@@ -128,8 +122,28 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
         | Action::PickClaim { job, .. }
         | Action::JudgeDispute { job, .. }
         | Action::CancelJob { job } => add_job(job, out),
+        Action::Complain { job, .. } => add_complaint(params, env, job, out),
+        Action::JudgeComplaint { job, .. } => {
+            add_seat(genesis, &body.sender, out);
+            add_complaint(params, env, job, out);
+        }
         Action::SubmitEvidence { .. } => {}
     }
+}
+
+/// The seats for which an account may speak.
+fn add_seat(genesis: &Genesis, sender: &AccountId, out: &mut Vec<StateKey>) {
+    let speaks =
+        |seat: &&ValidatorSeat| seat.owner == *sender || seat.key.as_bytes() == sender.as_bytes();
+    let seats = genesis.validators().iter().filter(speaks);
+    out.extend(seats.map(|seat| keys::validator(&seat.key)));
+}
+
+/// What every step of a complaint looks at.
+fn add_complaint(params: &Params, env: &BlockEnv, job: &JobId, out: &mut Vec<StateKey>) {
+    add_job(job, out);
+    out.push(keys::complaint(job));
+    add_due(env.tick.plus(params.jobs.complaint_judged_within).ok(), out);
 }
 
 /// The beginning of a list that belongs to one height.

@@ -21,6 +21,7 @@ use crate::capacity;
 use crate::cursor::Cursor;
 use crate::due::{DueHead, DuePage};
 use crate::error::{ApplyError, Fail, Stop};
+use crate::job::complaint::{self, ComplaintEntry};
 use crate::job::dispute::{self, DisputeEntry};
 use crate::job::{self, JobEntry, check, run};
 use crate::list::{ListHead, ListPage};
@@ -82,6 +83,7 @@ tables! {
     drafts: DraftEntry,
     pieces: PieceEntry,
     disputes: DisputeEntry,
+    complaints: ComplaintEntry,
 }
 
 /// Who acts, and by which transaction.
@@ -249,8 +251,9 @@ impl<'a> Session<'a> {
             Action::ReportAbsent { epoch, nodes } => {
                 absence::report(self, call, *epoch, nodes.as_slice())?;
             }
-            Action::SubmitJobs { specs, escrow_max } => {
-                job::submit(self, call, specs.as_slice(), *escrow_max)?;
+            Action::SubmitJobs { specs, escrow_max, vouchers } => {
+                let specs = specs.as_slice();
+                job::submit(self, call, specs, *escrow_max, vouchers.as_slice())?;
             }
             Action::CancelJob { job } => job::cancel(self, call, job)?,
             Action::PutProgram { program, piece, pieces, bytes } => {
@@ -261,7 +264,9 @@ impl<'a> Session<'a> {
                 )?;
             }
             Action::CommitResults { seals } => run::commit(self, call, seals.as_slice())?,
-            Action::RevealResults { results } => run::reveal(self, call, results.as_slice())?,
+            Action::RevealResults { results, vouchers } => {
+                run::reveal(self, call, results.as_slice(), vouchers.as_slice())?;
+            }
             Action::GiveUp { job, failure: _ } => run::give_up(self, call, job)?,
             Action::CommitChecks { seals } => check::commit(self, call, seals.as_slice())?,
             Action::RevealChecks { answers } => check::reveal(self, call, answers.as_slice())?,
@@ -273,6 +278,8 @@ impl<'a> Session<'a> {
             }
             Action::CommitCapacity { root } => capacity::commit(self, call, *root)?,
             Action::ShowCapacity { openings } => capacity::show(self, call, openings.as_slice())?,
+            Action::Complain { job, about, key } => complaint::open(self, call, job, *about, key)?,
+            Action::JudgeComplaint { job, opens } => complaint::judge(self, call, job, *opens)?,
             Action::SubmitEvidence { evidence } => {
                 slash::report(self, call, evidence.as_slice())?;
             }

@@ -3,7 +3,7 @@
 use crate::{Ask, Change, Explanation, Offer, Rule, choose, explain, fit, price};
 use tg_types::{
     AccountId, Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, JobSpec, List, Name,
-    Needs, NodeDescriptor, NodeId, ProgramFacts, SecretKey, Tier, Work,
+    Needs, NodeDescriptor, NodeId, ProgramFacts, ResultKey, SecretKey, Tier, Work,
 };
 
 fn name(text: &str) -> Name {
@@ -34,6 +34,7 @@ fn spec() -> JobSpec {
         work: Work::Opaque { task: Hash32::new([1; 32]) },
         package: Hash32::new([2; 32]),
         package_bytes: 1,
+        result_key: ResultKey::NONE,
         needs: Needs::ANY,
         tier: Tier::Trusted,
         pay: Amount::constant(1_000),

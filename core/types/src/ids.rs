@@ -290,6 +290,8 @@ crate::wire! {
         Piece = 17,
         /// A tensor program of which some pieces are still to come.
         Draft = 18,
+        /// A complaint that a package does not open.
+        Complaint = 19,
     }
 }
 

@@ -101,6 +101,33 @@ impl Tier {
 }
 
 wire! {
+    /// The key to which a result is sealed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ResultKey {
+        /// What the client derives the secret from, together with its own key.
+        pub nonce: [u8; 16],
+        /// The hash of the public key.
+        pub hash: Hash32,
+    }
+}
+
+impl ResultKey {
+    /// No key: where nothing is sealed, as in simulated networks.
+    pub const NONE: Self = Self { nonce: [0; 16], hash: Hash32::new([0; 32]) };
+}
+
+wire! {
+    /// What one party of a job seals for the other.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Message {
+        /// What the client hands in: the package that the job names.
+        Inputs = 0,
+        /// What the provider hands in: the package that the result names.
+        Result = 1,
+    }
+}
+
+wire! {
     /// A job: what to compute, on what kind of machine, for how much and how surely.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct JobSpec {
@@ -110,6 +137,8 @@ wire! {
         pub package: Hash32,
         /// Bytes of the package.
         pub package_bytes: u64,
+        /// The key to which the result is to be sealed.
+        pub result_key: ResultKey,
         /// Where it can run.
         pub needs: Needs,
         /// How sure the client wants to be.

@@ -206,6 +206,12 @@ wire! {
         Genesis = 5,
         /// A node's word that it wants an owner.
         NodeConsent = 6,
+        /// A validator's word that it holds packages.
+        Voucher = 7,
+        /// What a seat tells everybody beside the chain.
+        Notice = 8,
+        /// An owner's word that a peer may read what its job says.
+        LogReader = 9,
     }
 }
 

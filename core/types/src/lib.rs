@@ -24,6 +24,7 @@ pub mod receipt;
 pub mod tick;
 pub mod traits;
 pub mod tx;
+pub mod voucher;
 
 pub use amount::{Amount, AmountError, Bps};
 pub use bounded::{Address, BoundError, Bytes, List, Name};
@@ -35,7 +36,8 @@ pub use ids::{
     Noun, StateKey, TxId,
 };
 pub use job::{
-    CheckAnswer, JobSpec, JobStatus, Needs, RunFailure, RunResult, Tier, TraceSecret, Work,
+    CheckAnswer, JobSpec, JobStatus, Message, Needs, ResultKey, RunFailure, RunResult, Tier,
+    TraceSecret, Work,
 };
 pub use key::{Domain, KeyError, Kind, PublicKey, SecretKey, Signature};
 pub use node::{Device, DeviceKind, Features, NodeDescriptor};
@@ -48,3 +50,4 @@ pub use traits::{
     RunClaim, StepJudge, StepVerdict,
 };
 pub use tx::{Action, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError};
+pub use voucher::{PackageRef, Packages, SeatSignature, SeatSignatures, Voucher, Vouchers};

@@ -175,6 +175,20 @@ wire! {
         pub placements_per_block_max: u32,
         /// How many results a block draws checkers for.
         pub draws_per_block_max: u32,
+        /// Whether whoever names a package must show that a quorum of validators holds it.
+        pub is_vouched: bool,
+        /// What keeping a package costs whoever hands it in, for each MiB that is begun.
+        pub keep_fee_per_mib: Amount,
+        /// How long after the end of a job validators keep its packages.
+        pub result_kept: DurationMs,
+        /// How long after a result was accepted its owner may complain that it does not open.
+        pub complain_within: DurationMs,
+        /// How long validators may take to judge a complaint.
+        pub complaint_judged_within: DurationMs,
+        /// What a complaint puts at risk.
+        pub complaint_bond: Amount,
+        /// The share of its stake that a provider loses whose result does not open.
+        pub complaint_slash_bps: Bps,
     }
 }
 
@@ -205,6 +219,13 @@ impl JobParams {
             nodes_max: 4_096,
             placements_per_block_max: 1_024,
             draws_per_block_max: 1_024,
+            is_vouched: true,
+            keep_fee_per_mib: Amount::constant(1_000),
+            result_kept: DurationMs::DAY,
+            complain_within: DurationMs::HOUR,
+            complaint_judged_within: DurationMs::new(30_000),
+            complaint_bond: Amount::constant(100_000_000),
+            complaint_slash_bps: Bps::constant(100),
         }
     }
 
@@ -220,11 +241,22 @@ impl JobParams {
             challenge_bond: Amount::constant(10_000_000_000),
             fine: Amount::constant(10_000_000),
             absent_max: DurationMs::new(10 * DurationMs::MINUTE.get()),
+            keep_fee_per_mib: Amount::constant(10_000),
+            result_kept: DurationMs::new(7 * DurationMs::DAY.get()),
+            complain_within: DurationMs::DAY,
+            complaint_judged_within: DurationMs::new(10 * DurationMs::MINUTE.get()),
+            complaint_bond: Amount::constant(1_000_000_000),
             ..Self::local()
         }
     }
 
-    fn bounds(&self) -> [(&'static str, u64, u64, u64); 15] {
+    /// How long after a job's end all complaints about it are over.
+    pub const fn complaints_last(&self) -> DurationMs {
+        let sum = self.complain_within.get().saturating_add(self.complaint_judged_within.get());
+        DurationMs::new(sum)
+    }
+
+    fn bounds(&self) -> [(&'static str, u64, u64, u64); 19] {
         [
             ("pay_min", self.pay_min.units(), 1, Amount::CAP.units()),
             ("run_max", self.run_max.get(), 1, DURATION_MAX),
@@ -241,6 +273,11 @@ impl JobParams {
             ("nodes_max", self.nodes_max.into(), 1, NODES_MAX),
             ("placements_per_block_max", self.placements_per_block_max.into(), 1, WORK_MAX),
             ("draws_per_block_max", self.draws_per_block_max.into(), 1, WORK_MAX),
+            ("complain_within", self.complain_within.get(), 1, DURATION_MAX),
+            ("complaint_judged_within", self.complaint_judged_within.get(), 1, DURATION_MAX),
+            // Whoever judges a complaint needs the package.
+            ("result_kept", self.result_kept.get(), self.complaints_last().get(), DURATION_MAX),
+            ("complaint_bond", self.complaint_bond.units(), 1, Amount::CAP.units()),
         ]
     }
 }
@@ -306,7 +343,7 @@ impl Params {
             fee_floor_per_byte: Amount::constant(10),
             fee_burn_bps: Bps::constant(5_000),
             fee_treasury_bps: Bps::constant(1_000),
-            unbonding: DurationMs::MINUTE,
+            unbonding: DurationMs::new(2 * DurationMs::HOUR.get()),
             stake_min: Amount::constant(10_000_000_000),
             slash_equivocation_bps: Bps::constant(1_000),
             slash_bounty_bps: Bps::constant(500),
@@ -354,8 +391,10 @@ impl Params {
             return Err(ParamsError::FeeShares { burn, treasury });
         }
         let tx_bytes = u64::try_from(TX_BYTES_MAX).unwrap_or(u64::MAX);
+        // Stake must not leave before what it stands for can no longer be complained about.
+        let unbonding_min = self.jobs.complaints_last().get();
         let bounds = [
-            ("unbonding", self.unbonding.get(), 1, DURATION_MAX),
+            ("unbonding", self.unbonding.get(), unbonding_min, DURATION_MAX),
             ("absence_epoch", self.absence_epoch.get(), 1, DURATION_MAX),
             ("job_expires_max", self.job_expires_max.get(), 1, DURATION_MAX),
             ("seen_retention", self.seen_retention.get(), 1, DURATION_MAX),
@@ -419,6 +458,14 @@ mod tests {
             with("nodes_max", |jobs| jobs.nodes_max = 0),
             with("placements_per_block_max", |jobs| jobs.placements_per_block_max = 8_193),
             with("draws_per_block_max", |jobs| jobs.draws_per_block_max = 0),
+            with("complain_within", |jobs| jobs.complain_within = DurationMs::ZERO),
+            with("unbonding", |jobs| jobs.complain_within = DurationMs::DAY),
+            with("unbonding", |jobs| jobs.complain_within = DurationMs::MAX),
+            with("complaint_judged_within", |jobs| jobs.complaint_judged_within = DurationMs::ZERO),
+            with("unbonding", |jobs| jobs.complaint_judged_within = DurationMs::DAY),
+            with("result_kept", |jobs| jobs.result_kept = jobs.complain_within),
+            with("result_kept", |jobs| jobs.result_kept = DurationMs::MAX),
+            with("complaint_bond", |jobs| jobs.complaint_bond = Amount::ZERO),
         ]
     }
 

@@ -130,6 +130,15 @@ reasons! {
         "As many nodes as may at once have committed to their capacity at this height.";
     CheckKeyWrong = 254, "check_key_wrong",
         "The answer does not contain the key of the trace, so the check was not done.";
+    PackageNotHeld = 255, "package_not_held",
+        "No valid voucher shows that a quorum of validators holds the package.";
+    NotComplainable = 256, "not_complainable",
+        "There is nothing of this job to complain about now.";
+    ComplaintLate = 257, "complaint_late", "The time for complaints about this job is over.";
+    ComplaintRepeated = 258, "complaint_repeated",
+        "There is or was such a complaint about this job already.";
+    ComplaintUnknown = 259, "complaint_unknown", "There is no open complaint about this job.";
+    VoteRepeated = 260, "vote_repeated", "This validator has already judged this complaint.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";
@@ -177,7 +186,8 @@ reasons! {
     JobFailed = 339, "job_failed", "No result was accepted; the escrow was refunded.";
     ProviderPaid = 340, "provider_paid", "A provider was paid for a run.";
     CheckerPaid = 341, "checker_paid", "A checker was paid.";
-    NodeSlashed = 342, "node_slashed", "A node's owner lost stake for a wrong result.";
+    NodeSlashed = 342, "node_slashed",
+        "A node's owner lost stake for a result that is wrong or does not open.";
     NodeFined = 343, "node_fined", "A node's owner was fined.";
     NodeAbsent = 344, "node_absent", "A quorum of validators does not see the node.";
     CapacityAsked = 345, "capacity_asked", "A node was asked to show its capacity.";
@@ -187,6 +197,16 @@ reasons! {
     CapacityProved = 349, "capacity_proved", "A node showed its capacity and is credited with it.";
     CapacityMissed = 350, "capacity_missed",
         "A node did not show its capacity in time and gets no work until it does.";
+    Complained = 351, "complained", "Somebody complains that a package does not open.";
+    ComplaintJudged = 352, "complaint_judged", "A validator said whether a package opens.";
+    ComplaintUpheld = 353, "complaint_upheld",
+        "A quorum of validators found that the package does not open.";
+    ComplaintRejected = 354, "complaint_rejected",
+        "A quorum of validators found that the package opens.";
+    ComplaintLapsed = 355, "complaint_lapsed",
+        "Too few validators judged the complaint in time; the bond went back.";
+    PackageDoesNotOpen = 356, "package_does_not_open",
+        "The package with the inputs does not open, so the job cannot be done.";
 }
 
 impl Encode for Reason {

@@ -23,7 +23,8 @@ use crate::tick::Height;
 use crate::wire;
 use std::fmt;
 
-/// The most bytes of a signed transaction. The bounds of every action keep it below.
+/// The most bytes of a signed transaction. The bounds of most actions keep it below; those with
+/// vouchers are held against it when they are read.
 pub const TX_BYTES_MAX: usize = 16 * 1024;
 
 /// How many independent sequences of nonces an account has, so that programs sharing it need not
@@ -199,7 +200,13 @@ impl Decode for SignedTx {
     const BYTES_MIN: usize = 2 + TxBody::BYTES_MIN + Signature::BYTES_MIN;
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let at = reader.position();
         reader.opening(Kind::Transaction)?;
-        Ok(Self { body: TxBody::decode(reader)?, signature: Signature::decode(reader)? })
+        let tx = Self { body: TxBody::decode(reader)?, signature: Signature::decode(reader)? };
+        let found = reader.position() - at;
+        if found > TX_BYTES_MAX {
+            return Err(DecodeError::Length { at, found, min: Self::BYTES_MIN, max: TX_BYTES_MAX });
+        }
+        Ok(tx)
     }
 }

@@ -154,7 +154,7 @@ impl OneText for JobPlace {
 }
 
 /// All nouns, in the order of their tags.
-const NOUNS: [(Noun, &str); 19] = [
+const NOUNS: [(Noun, &str); 20] = [
     (Noun::Totals, "totals"),
     (Noun::Account, "account"),
     (Noun::Seen, "seen"),
@@ -174,6 +174,7 @@ const NOUNS: [(Noun, &str); 19] = [
     (Noun::Dispute, "dispute"),
     (Noun::Piece, "piece"),
     (Noun::Draft, "draft"),
+    (Noun::Complaint, "complaint"),
 ];
 
 impl OneText for Noun {

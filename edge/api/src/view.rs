@@ -5,6 +5,7 @@
 //! views refuse unknown fields and can be compared.
 
 mod capacity;
+mod complaint;
 mod work;
 
 pub use capacity::ProvedView;
@@ -126,8 +127,12 @@ impl EventView {
 }
 
 fn event_details(event: &Event) -> Details {
-    let list = Listing::default();
-    let listed = match event {
+    listed(event, Listing::default()).0
+}
+
+/// What an event says.
+fn listed(event: &Event, list: Listing) -> Listing {
+    match event {
         Event::AccountCredited { account, amount }
         | Event::Staked { account, amount }
         | Event::Unbonded { account, amount }
@@ -188,8 +193,12 @@ fn event_details(event: &Event) -> Details {
         | Event::CapacityShown { .. }
         | Event::CapacityProved { .. }
         | Event::CapacityMissed { .. } => capacity::event_details(event, list),
-    };
-    listed.0
+        Event::Complained { .. }
+        | Event::ComplaintJudged { .. }
+        | Event::ComplaintUpheld { .. }
+        | Event::ComplaintRejected { .. }
+        | Event::ComplaintLapsed { .. } => complaint::event_details(event, list),
+    }
 }
 
 /// What an event says that shares an amount out.
@@ -330,7 +339,7 @@ fn action_details(action: &Action) -> (&'static str, Details) {
             let count = length(nodes.as_slice());
             ("report_absent", list.number("epoch", *epoch).number("count", count))
         }
-        Action::SubmitJobs { specs, escrow_max } => {
+        Action::SubmitJobs { specs, escrow_max, .. } => {
             let listed = list.number("count", length(specs.as_slice()));
             ("submit_jobs", listed.amount("escrow_max", *escrow_max))
         }
@@ -345,7 +354,7 @@ fn action_details(action: &Action) -> (&'static str, Details) {
         Action::CommitResults { seals } => {
             ("commit_results", list.number("count", length(seals.as_slice())))
         }
-        Action::RevealResults { results } => {
+        Action::RevealResults { results, .. } => {
             ("reveal_results", list.number("count", length(results.as_slice())))
         }
         Action::GiveUp { job, failure } => {
@@ -366,6 +375,12 @@ fn action_details(action: &Action) -> (&'static str, Details) {
         Action::CommitCapacity { root } => ("commit_capacity", list.text("root", root)),
         Action::ShowCapacity { openings } => {
             ("show_capacity", list.number("bytes", length(openings.as_slice())))
+        }
+        Action::Complain { job, about, .. } => {
+            ("complain", list.text("job", job).text("about", &complaint::name(*about)))
+        }
+        Action::JudgeComplaint { job, opens } => {
+            ("judge_complaint", list.text("job", job).text("opens", opens))
         }
     };
     (word, listed.0)
@@ -575,7 +590,8 @@ impl EntryView {
             | Noun::Program
             | Noun::Piece
             | Noun::Draft
-            | Noun::Dispute => Self::Opaque,
+            | Noun::Dispute
+            | Noun::Complaint => Self::Opaque,
         })
     }
 

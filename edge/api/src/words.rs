@@ -12,7 +12,7 @@ pub(crate) use tier::tier_word;
 pub use tier::{SEEN_BY, TierWords};
 
 use serde::{Deserialize, Serialize};
-use tg_types::Event;
+use tg_types::{Event, Message};
 
 /// Whether something that happened is good news. Pages show it by a sign and by a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +75,11 @@ impl Line {
             | Event::DisputeAnswered { .. }
             | Event::ClaimPicked { .. }
             | Event::DisputeEnded { .. } => of_check(event),
+            Event::Complained { .. }
+            | Event::ComplaintJudged { .. }
+            | Event::ComplaintUpheld { .. }
+            | Event::ComplaintRejected { .. }
+            | Event::ComplaintLapsed { .. } => of_complaint(event),
             Event::JobSettled { .. }
             | Event::JobFailed { .. }
             | Event::JobCancelled { .. }
@@ -216,6 +221,38 @@ fn of_end(event: &Event) -> Option<Line> {
         }
         Event::NodeFined { node, amount, .. } => {
             Line::new("Fined", format!("node {} lost {amount}.", short(node))).bad().detail()
+        }
+        _ => return None,
+    })
+}
+
+/// Lines about packages that do not open.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
+fn of_complaint(event: &Event) -> Option<Line> {
+    let name = |about: &Message| match about {
+        Message::Inputs => "the inputs",
+        Message::Result => "the result",
+    };
+    Some(match event {
+        Event::Complained { by, about, .. } => {
+            let text = format!("account {} cannot open {}.", short(by), name(about));
+            Line::new("Complaint", text).bad()
+        }
+        Event::ComplaintJudged { validator, opens, .. } => {
+            let found = if *opens { "could" } else { "could not" };
+            let text = format!("validator {} {found} open the package.", short(validator));
+            Line::new("Judged", text).detail()
+        }
+        Event::ComplaintUpheld { about, lost, .. } => {
+            let text = format!("{} cannot be opened; {lost} was taken.", name(about));
+            Line::new("Complaint upheld", text).bad()
+        }
+        Event::ComplaintRejected { about, by, lost, .. } => {
+            let text = format!("{} can be opened; account {} lost {lost}.", name(about), short(by));
+            Line::new("Complaint rejected", text)
+        }
+        Event::ComplaintLapsed { .. } => {
+            Line::new("Complaint lapsed", event.reason().sentence()).detail()
         }
         _ => return None,
     })

@@ -291,7 +291,12 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::DisputeEnded { .. }
         | Event::RunsDisagreed { .. }
         | Event::JobSettled { .. }
-        | Event::JobFailed { .. } => None,
+        | Event::JobFailed { .. }
+        | Event::Complained { .. }
+        | Event::ComplaintJudged { .. }
+        | Event::ComplaintUpheld { .. }
+        | Event::ComplaintRejected { .. }
+        | Event::ComplaintLapsed { .. } => None,
     }
 }
 

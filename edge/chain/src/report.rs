@@ -40,7 +40,7 @@ impl Chain {
         let mut body = TxBody { sender, lane, nonce, expires, fee, idempotency, action };
         // The size does not depend on the fee, so the floor can be told from a first draft.
         let draft = CheckedTx::from_finalised(body.clone().sign(key, &domain), &domain);
-        body.fee = fee_floor(params, draft.size_bytes());
+        body.fee = fee_floor(params, draft.size_bytes(), &body.action);
         Ok(body.sign(key, &domain))
     }
 

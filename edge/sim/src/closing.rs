@@ -19,7 +19,7 @@ use tg_types::{
 };
 
 /// Nouns of the state, which are scanned one by one.
-const NOUNS: [Noun; 19] = [
+const NOUNS: [Noun; 20] = [
     Noun::Totals,
     Noun::Account,
     Noun::Seen,
@@ -39,6 +39,7 @@ const NOUNS: [Noun; 19] = [
     Noun::Dispute,
     Noun::Piece,
     Noun::Draft,
+    Noun::Complaint,
 ];
 
 /// Entries of one noun; a run has far fewer.

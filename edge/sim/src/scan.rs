@@ -5,9 +5,9 @@ mod work;
 use crate::violation::{Invariant, Violations};
 use std::collections::BTreeMap;
 use tg_ledger::{
-    AbsenceEntry, AccountEntry, BeaconEntry, Cursor, DisputeEntry, DraftEntry, DueHead, DuePage,
-    HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, MemoryView, NodeEntry, ParamsEntry,
-    PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+    AbsenceEntry, AccountEntry, BeaconEntry, ComplaintEntry, Cursor, DisputeEntry, DraftEntry,
+    DueHead, DuePage, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, MemoryView, NodeEntry,
+    ParamsEntry, PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
 };
 use tg_types::{
     codec::{Decode, Encode},
@@ -89,6 +89,7 @@ impl Scan {
                 let job = JobId::new(key.id());
                 self.disputes.extend(read(key, bytes, found).map(|entry| (job, entry)));
             }
+            Noun::Complaint => drop(read::<ComplaintEntry>(key, bytes, found)),
             Noun::List => self.add_list(key, bytes, found),
             Noun::Program => drop(read::<ProgramEntry>(key, bytes, found)),
             Noun::Piece => drop(read::<PieceEntry>(key, bytes, found)),

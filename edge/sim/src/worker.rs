@@ -49,7 +49,7 @@ pub(crate) async fn work(client: &mut Client, habit: Habit) {
         client.send(Action::CommitResults { seals }, None).await;
     }
     if let Ok(results) = List::new(results) {
-        client.send(Action::RevealResults { results }, None).await;
+        client.send(Action::RevealResults { results, vouchers: List::default() }, None).await;
     }
 }
 

@@ -15,7 +15,7 @@ use tg_types::{
     amount::Amount,
     bounded::List,
     ids::{AccountId, Hash32, JobId, NodeId},
-    job::{JobSpec, Needs, RunFailure, Tier, Work},
+    job::{JobSpec, Needs, ResultKey, RunFailure, Tier, Work},
     key::{Kind, PublicKey, SecretKey},
     node::{Device, DeviceKind, Features, NodeDescriptor},
     receipt::Status,
@@ -282,7 +282,10 @@ impl Actor {
             0 => Amount::ZERO,
             _ => self.client.coins(50..90),
         };
-        let ended = self.client.send(Action::SubmitJobs { specs, escrow_max }, None).await;
+        let ended = self
+            .client
+            .send(Action::SubmitJobs { specs, escrow_max, vouchers: List::default() }, None)
+            .await;
         if let Ended::Acknowledged(tx, Status::Applied) = ended {
             let owner = self.client.account;
             let jobs = (0..count).map(|place| (JobId::of(tx, place), owner));
@@ -306,6 +309,7 @@ impl Actor {
             work: Work::Opaque { task },
             package: task,
             package_bytes: 1,
+            result_key: ResultKey::NONE,
             needs: Needs { memory_mib_min, ..Needs::ANY },
             tier,
             pay: Amount::constant(chance.random_range(2_000_000..400_000_000)),

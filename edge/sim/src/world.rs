@@ -125,6 +125,9 @@ fn params() -> Params {
             answer_within: DurationMs::new(2_500),
             absent_max: DurationMs::new(3_000),
             runs_failed_max: 2,
+            is_vouched: false,
+            complain_within: DurationMs::new(1_500),
+            complaint_judged_within: DurationMs::new(1_500),
             ..Params::local().jobs
         },
         capacity: CapacityParams::OFF,

@@ -56,7 +56,7 @@ impl Charges {
 #[cfg(test)]
 mod tests {
     use super::charges;
-    use tg_types::{Amount, DurationMs, Hash32, JobSpec, Needs, Params, Tier, Work};
+    use tg_types::{Amount, DurationMs, Hash32, JobSpec, Needs, Params, ResultKey, Tier, Work};
 
     #[test]
     fn escrow_is_the_most_that_can_be_charged() {
@@ -66,6 +66,7 @@ mod tests {
             work: Work::Opaque { task: hash },
             package: hash,
             package_bytes: 0,
+            result_key: ResultKey::NONE,
             needs: Needs::ANY,
             tier,
             pay: Amount::constant(100_000),

@@ -8,7 +8,7 @@ use tg_types::{
 use crate::entry::{Entry, Held, entry};
 
 /// The most runs of a job: replicas, spare ones and failures.
-const RUNS_MAX: usize = 16;
+pub(super) const RUNS_MAX: usize = 16;
 
 /// The most checks of a job: four rounds of sixteen.
 const CHECKS_MAX: usize = 64;

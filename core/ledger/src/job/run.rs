@@ -4,6 +4,7 @@
 
 use tg_types::ids::{Hash32, JobId, NodeId};
 use tg_types::tx::{OpenedResult, Sealed};
+use tg_types::voucher::Voucher;
 use tg_types::{Event, JobStatus, Reason, Tick, Tier};
 
 use super::record::{Draw, JobEntry, Run, RunState};
@@ -14,6 +15,7 @@ use crate::list::{self, ListOf};
 use crate::node;
 use crate::planted::planted;
 use crate::session::{Call, Session};
+use crate::voucher::Vouched;
 
 /// The node for which an account speaks: a node's id is its key.
 pub(crate) fn speaker(call: &Call) -> NodeId {
@@ -105,9 +107,22 @@ pub(crate) fn reveal(
     session: &mut Session<'_>,
     call: &Call,
     results: &[OpenedResult],
+    vouchers: &[Voucher],
 ) -> Result<(), Fail> {
     let node = speaker(call);
-    each(session, results, |item| item.job, |session, item| reveal_one(session, &node, item))
+    // Signatures are costly, so nothing may be missing any more when they are checked.
+    let jobs: Vec<JobId> = results.iter().map(|item| item.job).collect();
+    super::load(session, &jobs)?;
+    let vouched = Vouched::by(session, vouchers);
+    each(
+        session,
+        results,
+        |item| item.job,
+        |session, item| {
+            vouched.check(item.result.package, item.result.package_bytes)?;
+            reveal_one(session, &node, item)
+        },
+    )
 }
 
 fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedResult) -> Result<(), Fail> {

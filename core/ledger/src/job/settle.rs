@@ -145,7 +145,7 @@ fn finish(
     entry.status = status;
     entry.closed = Some(session.env.tick);
     session.tables.jobs.put(job.as_bytes(), Some(entry))?;
-    let forgotten = session.env.tick.plus(session.params.seen_retention)?;
+    let forgotten = session.env.tick.plus(super::kept(&session.params))?;
     due::add(session, forgotten, DueItem::CloseJob { job: *job })
 }
 
@@ -232,9 +232,7 @@ pub(crate) fn slash(
         Some(slot) => {
             let share = if loss.is_shown { session.params.jobs.challenge_bounty } else { SILENCE };
             let bounty = taken.share_floor(share);
-            account::credit(session, slot, bounty)?;
-            let (from, to) = (Part::Burned, Part::Balances);
-            session.totals.shift(Flow { from, to, amount: bounty })?;
+            unburn(session, slot, bounty)?;
             bounty
         }
         None => Amount::ZERO,
@@ -242,6 +240,35 @@ pub(crate) fn slash(
     let (node, owner) = (*loss.node, *loss.owner);
     session.emit(Event::NodeSlashed { job: *job, node, owner, amount: taken, bounty });
     Ok(())
+}
+
+/// Takes stake away for a result that does not open: a share of all there is, but at least what was
+/// paid for the run. That much goes back to the client, the rest is burned. Says how much was
+/// taken.
+pub(crate) fn forfeit(
+    session: &mut Session<'_>,
+    job: &JobId,
+    run: &Run,
+    paid: Amount,
+    client: Slot,
+) -> Result<Amount, Stop> {
+    let slot = session.tables.stakes.find(run.owner.as_bytes())?;
+    let stake = session.tables.stakes.at(slot).cloned().unwrap_or_default();
+    let held = stake.active.plus(stake.unbonding.total()?)?;
+    let share = held.share_floor(session.params.jobs.complaint_slash_bps);
+    let amount = burn_stake(session, &run.owner, share.max(paid))?;
+    let bounty = amount.min(paid);
+    unburn(session, client, bounty)?;
+    let (node, owner) = (run.node, run.owner);
+    session.emit(Event::NodeSlashed { job: *job, node, owner, amount, bounty });
+    Ok(amount)
+}
+
+/// Gives somebody a part of what was just burned.
+fn unburn(session: &mut Session<'_>, slot: Slot, amount: Amount) -> Result<(), Stop> {
+    account::credit(session, slot, amount)?;
+    let (from, to) = (Part::Burned, Part::Balances);
+    Ok(session.totals.shift(Flow { from, to, amount })?)
 }
 
 /// Takes a fine from an owner's stake and burns it.

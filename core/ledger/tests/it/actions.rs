@@ -435,7 +435,7 @@ fn job_action_that_fails_changes_nothing() {
     let dear = many(world.balance(&account(ALICE)));
     let most = units(ESCROW - 1);
     let specs = List::new(vec![job_spec(1)]).expect("one job");
-    let tight = Action::SubmitJobs { specs, escrow_max: most };
+    let tight = Action::SubmitJobs { specs, escrow_max: most, vouchers: List::default() };
     let unknown = Action::CancelJob { job: JobId::new([9; 32]) };
     check_failure(&mut world, ALICE, tight, Reason::EscrowTooLow);
     check_failure(&mut world, ALICE, dear, Reason::BalanceTooLow);

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tg_ledger::{
-    AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, CheckState, Cursor, DisputeEntry,
-    DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead,
-    ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry,
-    SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys,
+    AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, CheckState, ComplaintEntry, Cursor,
+    DisputeEntry, DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry,
+    LIST_PAGE_MAX, ListHead, ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry,
+    PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys,
 };
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
-use tg_types::{Amount, Decode, DurationMs, Encode, Height, JobStatus, Tick, Tier};
+use tg_types::{Amount, Decode, DurationMs, Encode, Height, JobStatus, Message, Tick, Tier};
 
 use crate::world::World;
 
@@ -37,6 +37,7 @@ struct Found {
     nodes: BTreeMap<NodeId, NodeEntry>,
     jobs: BTreeMap<JobId, JobEntry>,
     disputes: BTreeMap<JobId, DisputeEntry>,
+    complaints: BTreeMap<JobId, ComplaintEntry>,
     pieces: u32,
     pieces_expected: u32,
     lists: Lists,
@@ -79,6 +80,11 @@ impl Found {
                 let dispute: DisputeEntry = decoded(bytes);
                 add(&mut totals.escrow, dispute.bond);
                 self.disputes.insert(JobId::new(key.id()), dispute);
+            }
+            Noun::Complaint => {
+                let complaint: ComplaintEntry = decoded(bytes);
+                add(&mut totals.escrow, complaint.bond);
+                self.complaints.insert(JobId::new(key.id()), complaint);
             }
             Noun::Due => self.due.add(key, bytes),
             Noun::List => self.lists.add(key, bytes),
@@ -144,6 +150,13 @@ impl Found {
         }
         let unknown = self.disputes.keys().filter(|id| !self.jobs.contains_key(id));
         assert_eq!(unknown.count(), 0, "disputes are about jobs");
+        for (id, complaint) in &self.complaints {
+            let job = self.jobs.get(id).expect("complaints are about jobs");
+            let is_about_result = complaint.about == Message::Result;
+            assert!(!is_about_result || job.status == JobStatus::Settled, "what was paid for");
+            let bond = if complaint.is_open() { params.jobs.complaint_bond } else { Amount::ZERO };
+            assert_eq!(complaint.bond, bond, "bond of the complaint about {id}");
+        }
     }
 
     /// What of every stake stands for work is the sum of the bonds of that work.
@@ -343,6 +356,9 @@ fn check_dated(world: &World, found: &Found, ahead: &[(u64, DueItem)]) {
         let dispute = found.disputes.get(id).map(|dispute| dispute.deadline);
         let dates = runs.chain(open.map(|check| check.deadline)).chain(dispute);
         let dates = dates.filter(|date| *date != Tick::MAX && !job.status.is_final());
+        let complaint = found.complaints.get(id).filter(|it| it.is_open());
+        let is_dated = complaint.is_none_or(|_| has(DueItem::EndComplaint { job: *id }));
+        assert!(is_dated, "the complaint about {id} ends");
         for date in dates {
             let second = date.get().div_ceil(DurationMs::SECOND.get());
             let step = DueItem::JobStep { job: *id };

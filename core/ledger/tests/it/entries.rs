@@ -5,14 +5,14 @@ use crate::judge::answer;
 use crate::world::*;
 use expect_test::expect;
 use tg_ledger::{
-    AbsenceEntry, AccountEntry, BeaconEntry, Cursor, DisputeEntry, DraftEntry, DueHead, DuePage,
-    HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, NodeEntry, ParamsEntry, PieceEntry,
-    ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+    AbsenceEntry, AccountEntry, BeaconEntry, ComplaintEntry, Cursor, DisputeEntry, DraftEntry,
+    DueHead, DuePage, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, NodeEntry, ParamsEntry,
+    PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
 };
 use tg_types::hash::sha256;
 use tg_types::ids::{Hash32, Noun};
 use tg_types::tx::NodeSet;
-use tg_types::{Action, Decode, DecodeError, Encode, IdempotencyId, Tier, TxBody};
+use tg_types::{Action, Decode, DecodeError, Encode, IdempotencyId, Message, Tier, TxBody};
 
 /// A state with entries of every noun.
 fn full_world() -> World {
@@ -35,6 +35,10 @@ fn full_world() -> World {
     world.ask(spec(Tier::Redundant { replicas: 4 }));
     let job = world.ask(spec(Tier::Audit));
     world.act(0, commit_as(0, job, &right()));
+    let job = world.ask(spec(Tier::Trusted));
+    let [runner] = world.runners(job)[..] else { unreachable!("one run") };
+    world.act(runner, Action::Complain { job, about: Message::Inputs, key: [5; 32] });
+    world.succeed(owner(1), Action::JudgeComplaint { job, opens: true });
     world
 }
 
@@ -90,6 +94,7 @@ macro_rules! for_every_entry {
         $check::<DraftEntry>(Noun::Draft);
         $check::<PieceEntry>(Noun::Piece);
         $check::<DisputeEntry>(Noun::Dispute);
+        $check::<ComplaintEntry>(Noun::Complaint);
     };
 }
 
@@ -178,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["122 entries 481dcdb9cfc5d987699b355db2ea4ec06782a81551704228404e4f1c33cc930a"]
+    expect!["127 entries 1e402291c2654abc8b304b40e6d7555eadf1aefb252e2f165efdd62b19003668"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

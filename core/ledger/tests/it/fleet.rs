@@ -5,8 +5,8 @@ use tg_ledger::{Applied, Charges, Draw, JobEntry, RunState, charges};
 use tg_types::tx::{OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
     AccountId, Action, Bytes, CheckAnswer, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus,
-    List, Needs, NetworkKind, NodeDescriptor, NodeId, Params, Reason, RunResult, Status, Tier,
-    Work,
+    List, Needs, NetworkKind, NodeDescriptor, NodeId, Params, Reason, ResultKey, RunResult, Status,
+    Tier, Work,
 };
 
 use crate::judge::{program_id, right_result, trace_of};
@@ -53,6 +53,7 @@ pub(crate) fn spec(tier: Tier) -> JobSpec {
         },
         package: Hash32::new([9; 32]),
         package_bytes: 1_000,
+        result_key: ResultKey::NONE,
         needs: Needs::ANY,
         tier,
         pay: units(PAY),
@@ -86,7 +87,10 @@ pub(crate) fn commit_as(number: u8, job: JobId, result: &RunResult) -> Action {
 /// As a node: show a result.
 pub(crate) fn reveal_as(number: u8, job: JobId, result: &RunResult) -> Action {
     let opened = OpenedResult { job, result: *result, salt: [number; 32] };
-    Action::RevealResults { results: List::new(vec![opened]).expect("one") }
+    Action::RevealResults {
+        results: List::new(vec![opened]).expect("one"),
+        vouchers: List::default(),
+    }
 }
 
 /// What somebody answers in a round who has computed the run.

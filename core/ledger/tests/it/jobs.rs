@@ -2,12 +2,14 @@
 //! and every entry is held against the others after every block; see `audit`.
 
 mod checks;
+mod complaints;
 mod disputes;
 mod draws;
 mod limits;
 mod programs;
 mod random;
 mod runs;
+mod vouchers;
 
 use tg_ledger::{CheckState, Draw};
 use tg_types::{
@@ -217,9 +219,12 @@ fn batch_with_one_bad_job_is_refused_as_a_whole() {
     let specs = List::new(vec![spec(Tier::Trusted); 3]).expect("three");
     let escrow = prices(&busy_params(), Tier::Trusted).escrow.times(3).expect("small");
     let escrow_max = escrow.minus(units(1)).expect("more than one");
-    let tight = Action::SubmitJobs { specs: specs.clone(), escrow_max };
+    let tight = Action::SubmitJobs { specs: specs.clone(), escrow_max, vouchers: List::default() };
     world.fail(account(CLIENT), tight, Reason::EscrowTooLow, Amount::ZERO);
-    world.succeed(account(CLIENT), Action::SubmitJobs { specs, escrow_max: escrow });
+    world.succeed(
+        account(CLIENT),
+        Action::SubmitJobs { specs, escrow_max: escrow, vouchers: List::default() },
+    );
 }
 
 #[test]

@@ -5,7 +5,9 @@ use crate::judge::{STEP, answer};
 use crate::world::*;
 use tg_ledger::{Applied, ApplyError, Part, PlantedBug, apply};
 use tg_types::tx::NodeSet;
-use tg_types::{Action, Amount, CheckedTx, JobId, RunResult, Status, Tier};
+use tg_types::{
+    Action, Amount, CheckedTx, JobId, List, Message, PackageRef, Reason, RunResult, Status, Tier,
+};
 
 /// A network that makes one mistake, or none.
 fn world_with(bug: Option<PlantedBug>) -> World {
@@ -53,6 +55,41 @@ fn unbalanced(result: &Result<Applied, ApplyError>) -> Option<Part> {
 fn queue(world: &mut World) -> JobId {
     let submit = submit(vec![job_spec(10_000)]);
     JobId::of(run_one(world, account(0), submit).receipts[0].tx, 0)
+}
+
+/// Whether a job counts as held that one validator has signed for.
+#[test]
+fn planted_one_voucher_lets_a_single_validator_vouch() {
+    let observe = |bug| {
+        let mut params = busy_params();
+        params.jobs.is_vouched = true;
+        let mut world = World::with(params);
+        world.rules.planted = bug;
+        let spec = job_spec(10_000);
+        let package = PackageRef { id: spec.package, bytes: spec.package_bytes };
+        let vouchers = List::new(vec![world.voucher(&[0], vec![package])]).expect("one");
+        let specs = List::new(vec![spec]).expect("one");
+        let ask = Action::SubmitJobs { specs, escrow_max: Amount::CAP, vouchers };
+        run_one(&mut world, account(0), ask).receipts[0].status
+    };
+    assert_eq!(observe(None), Status::Failed(Reason::PackageNotHeld));
+    assert_eq!(observe(Some(PlantedBug::OneVoucher)), Status::Applied);
+}
+
+#[test]
+fn planted_one_judge_lets_a_single_validator_decide() {
+    let observe = |bug| {
+        let mut world = World::staffed(1);
+        world.rules.planted = bug;
+        let job = world.ask(spec(Tier::Trusted));
+        world.deliver(0, job, &right());
+        let complaint = Action::Complain { job, about: Message::Result, key: [1; 32] };
+        run_one(&mut world, account(CLIENT), complaint);
+        run_one(&mut world, owner(0), Action::JudgeComplaint { job, opens: false });
+        world.complaint(&job).expect("a complaint").is_open()
+    };
+    assert!(observe(None));
+    assert!(!observe(Some(PlantedBug::OneJudge)));
 }
 
 #[test]

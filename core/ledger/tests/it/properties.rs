@@ -9,15 +9,16 @@ use tg_types::hash::sha256;
 use tg_types::ids::AccountId;
 use tg_types::tx::NodeSet;
 use tg_types::{
-    Action, Amount, CheckedTx, DurationMs, Hash32, Height, IdempotencyId, JobId, JobSpec, Lane,
-    List, NetworkKind, NodeDescriptor, Nonce, Reason, RunFailure, Status, Tier, TxBody, Work,
+    Action, Amount, CheckedTx, DurationMs, Hash32, Height, IdempotencyId, JobId, JobSpec,
+    JobStatus, Lane, List, Message, NetworkKind, NodeDescriptor, Nonce, Reason, RunFailure, Status,
+    Tier, TxBody, Work,
 };
 
 /// How often every ending was seen; a history that never succeeds would prove nothing.
 type Endings = BTreeMap<Reason, u64>;
 
 /// Every way in which a transaction can end in the ledger.
-const LEDGER_ENDINGS: [Reason; 55] = [
+const LEDGER_ENDINGS: [Reason; 62] = [
     Reason::NonceTooLow,
     Reason::NonceTooHigh,
     Reason::FeeTooLow,
@@ -72,6 +73,13 @@ const LEDGER_ENDINGS: [Reason; 55] = [
     Reason::EvidenceVoid,
     Reason::PayTooLow,
     Reason::RunTooLong,
+    Reason::PackageNotHeld,
+    Reason::NotComplainable,
+    Reason::ComplaintLate,
+    Reason::ComplaintRepeated,
+    Reason::ComplaintUnknown,
+    Reason::VoteRepeated,
+    Reason::TxTooLarge,
     Reason::Applied,
 ];
 
@@ -167,7 +175,11 @@ fn any_action(
         11 | 12 => {
             let specs = (0..u.int_in_range(1..=2)?).map(|_| any_spec(u)).collect::<Result<_>>()?;
             let escrow_max = if u.ratio(1, 6)? { any_amount(u)? } else { Amount::CAP };
-            Action::SubmitJobs { specs: List::new(specs).expect("one or two"), escrow_max }
+            Action::SubmitJobs {
+                specs: List::new(specs).expect("one or two"),
+                escrow_max,
+                vouchers: List::default(),
+            }
         }
         13 => Action::CancelJob { job: any_job(u, jobs)? },
         14 | 15 => {
@@ -230,6 +242,60 @@ fn any_step(
     Ok((voice(number), step))
 }
 
+/// A complaint or a vote on one, mostly by somebody who may.
+fn any_complaint(
+    u: &mut Unstructured<'_>,
+    world: &World,
+    jobs: &[JobId],
+) -> Result<(AccountId, Action)> {
+    let is_open = |job: &&JobId| world.complaint(job).is_some_and(|it| it.is_open());
+    let open: Vec<JobId> = jobs.iter().filter(is_open).copied().collect();
+    if !open.is_empty() && u.ratio(3, 4)? {
+        let sender = if u.ratio(1, 8)? { any_account(u)? } else { owner(u.int_in_range(0..=3)?) };
+        let opens = u.arbitrary()?;
+        return Ok((sender, Action::JudgeComplaint { job: *u.choose(&open)?, opens }));
+    }
+    let job = any_job(u, jobs)?;
+    let entry = world.job(&job);
+    let is_settled = entry.as_ref().is_some_and(|it| it.status == JobStatus::Settled);
+    let is_about_result = is_settled != u.ratio(1, 8)?;
+    let about = if is_about_result { Message::Result } else { Message::Inputs };
+    let runner = entry.as_ref().and_then(|it| it.live().next()).map(|run| number_of(&run.node));
+    let sender = match (entry, runner) {
+        (Some(entry), _) if is_about_result => entry.owner,
+        (Some(_), Some(runner)) => voice(runner),
+        (Some(_), None) | (None, _) => any_account(u)?,
+    };
+    let sender = if u.ratio(1, 8)? { any_account(u)? } else { sender };
+    if u.ratio(1, 8)? {
+        return Ok((sender, Action::JudgeComplaint { job, opens: u.arbitrary()? }));
+    }
+    Ok((sender, Action::Complain { job, about, key: [u.arbitrary()?; 32] }))
+}
+
+/// The action with vouchers as they should be, or with bad ones, or with none.
+fn any_vouchers(u: &mut Unstructured<'_>, world: &World, action: Action) -> Result<Action> {
+    if !matches!(action, Action::SubmitJobs { .. } | Action::RevealResults { .. }) {
+        return Ok(action);
+    }
+    let fault = u.int_in_range(0..=12)?;
+    let mut action = if fault == 0 { action } else { world.vouched(action) };
+    if let Action::SubmitJobs { vouchers, .. } | Action::RevealResults { vouchers, .. } =
+        &mut action
+    {
+        for voucher in vouchers.as_mut_slice() {
+            let seats = if fault == 1 { &[0, 1][..] } else { &[0, 1, 3] };
+            let mut packages = voucher.packages.as_slice().to_vec();
+            *voucher = world.voucher(seats, packages.clone());
+            if fault == 2 {
+                packages[0].bytes += 1;
+                voucher.packages = List::new(packages).expect("as many as before");
+            }
+        }
+    }
+    Ok(action)
+}
+
 /// Mostly admissible transactions of random senders.
 fn any_candidates(
     u: &mut Unstructured<'_>,
@@ -239,12 +305,15 @@ fn any_candidates(
     let mut next: BTreeMap<(AccountId, Lane), u64> = BTreeMap::new();
     let mut candidates = Vec::new();
     for _ in 0..u.int_in_range(0..=8)? {
-        let (sender, action) = if u.ratio(2, 3)? {
+        let (sender, action) = if u.ratio(1, 10)? {
+            any_complaint(u, world, jobs)?
+        } else if u.ratio(2, 3)? {
             any_step(u, world, jobs)?
         } else {
             let sender = any_account(u)?;
             (sender, any_action(u, world, sender, jobs)?)
         };
+        let action = any_vouchers(u, world, action)?;
         let lane = Lane::new(u.int_in_range(0..=1)?).expect("a lane");
         let first = world.account(&sender).lanes.next(lane).get();
         let nonce = next.entry((sender, lane)).or_insert(first);
@@ -303,7 +372,9 @@ fn any_block(
 /// Blocks until the randomness is used up.
 fn any_history(u: &mut Unstructured<'_>, endings: &mut Endings) -> Result<()> {
     let kind = *u.choose(&[NetworkKind::Local, NetworkKind::Open])?;
-    let mut world = World::staffed_with(params(), kind, 4);
+    let mut params = params();
+    params.jobs.is_vouched = u.arbitrary()?;
+    let mut world = World::staffed_with(params, kind, 4);
     let mut jobs = Vec::new();
     while !u.is_empty() {
         any_block(u, &mut world, &mut jobs, endings)?;
@@ -332,8 +403,13 @@ fn histories_reach_almost_every_ending() {
     for part in bytes.chunks(1 << 12) {
         any_history(&mut Unstructured::new(part), &mut endings).expect("bytes suffice");
     }
-    let special =
-        [Reason::EvidenceLimit, Reason::UnbondingFull, Reason::JobExists, Reason::NodesFull];
+    let special = [
+        Reason::EvidenceLimit,
+        Reason::UnbondingFull,
+        Reason::JobExists,
+        Reason::NodesFull,
+        Reason::TxTooLarge,
+    ];
     let expected = LEDGER_ENDINGS.iter().filter(|reason| !special.contains(reason));
     let unseen: Vec<_> = expected.filter(|reason| !endings.contains_key(reason)).collect();
     assert!(unseen.is_empty(), "not reached: {unseen:?} of {endings:?}");

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tg_ledger::{
-    AbsenceEntry, AccountEntry, Applied, ApplyError, BlockEnv, Budget, Built, Cursor, DisputeEntry,
-    JobEntry, Lookup, MemoryView, NodeEntry, PartialView, Rules, SeenEntry, StakeEntry, Totals,
-    ValidatorEntry, View, apply, build, fee_floor, keys, query, reads,
+    AbsenceEntry, AccountEntry, Applied, ApplyError, BlockEnv, Budget, Built, ComplaintEntry,
+    Cursor, DisputeEntry, JobEntry, Lookup, MemoryView, NodeEntry, PartialView, Rules, SeenEntry,
+    StakeEntry, Totals, ValidatorEntry, View, apply, build, fee_floor, keys, query, reads,
 };
 use tg_types::hash::sha256;
 use tg_types::ids::{AccountId, HeaderDigest, NodeId, Noun, StateKey};
@@ -17,8 +17,9 @@ use tg_types::{
     Action, Amount, Bps, Bytes, CapacityParams, CertificateCheck, CheckedTx, Decode, Device,
     DeviceKind, DurationMs, Encode, EquivocationCheck, Event, Features, Genesis, GenesisSpec,
     Hash32, Height, IdempotencyId, JobId, JobParams, JobSpec, Kind, Lane, List, Needs, NetworkKind,
-    NodeDescriptor, Nonce, Params, PublicKey, Reason, Receipt, SecretKey, Signature, SignedTx,
-    Status, Tick, Tier, TxBody, ValidatorSeat, Work,
+    NodeDescriptor, Nonce, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey, RunResult,
+    SeatSignature, SeatSignatures, SecretKey, Signature, SignedTx, Status, Tick, Tier, TxBody,
+    ValidatorSeat, Voucher, Work,
 };
 
 use crate::audit::audit;
@@ -55,7 +56,12 @@ pub(crate) fn owner(seat: u8) -> AccountId {
 
 /// The voting key with this number; seats have 0 to 3.
 pub(crate) fn vote_key(number: u8) -> PublicKey {
-    SecretKey::from_seed([number + 1; 32]).public()
+    vote_secret(number).public()
+}
+
+/// The secret of a voting key.
+fn vote_secret(number: u8) -> SecretKey {
+    SecretKey::from_seed([number + 1; 32])
 }
 
 /// The key of the node with this number.
@@ -94,6 +100,7 @@ pub(crate) fn job_spec(expires_after_ms: u64) -> JobSpec {
         work: Work::Opaque { task: Hash32::new([1; 32]) },
         package: Hash32::new([2; 32]),
         package_bytes: 3,
+        result_key: ResultKey::NONE,
         needs: Needs { memory_mib_min: 64, ..Needs::ANY },
         tier: Tier::Trusted,
         pay: units(ESCROW - 2 * job_params().step_fee.units()),
@@ -104,7 +111,11 @@ pub(crate) fn job_spec(expires_after_ms: u64) -> JobSpec {
 
 /// Asks for jobs, whatever they cost.
 pub(crate) fn submit(specs: Vec<JobSpec>) -> Action {
-    Action::SubmitJobs { specs: List::new(specs).expect("a few jobs"), escrow_max: Amount::CAP }
+    Action::SubmitJobs {
+        specs: List::new(specs).expect("a few jobs"),
+        escrow_max: Amount::CAP,
+        vouchers: List::default(),
+    }
 }
 
 /// A plain transfer.
@@ -195,6 +206,13 @@ pub(crate) fn job_params() -> JobParams {
         nodes_max: 16,
         placements_per_block_max: 8,
         draws_per_block_max: 4,
+        is_vouched: false,
+        keep_fee_per_mib: units(1_100),
+        result_kept: DurationMs::new(10_000),
+        complain_within: DurationMs::new(2_000),
+        complaint_judged_within: DurationMs::new(1_000),
+        complaint_bond: units(300_000),
+        complaint_slash_bps: Bps::constant(200),
     }
 }
 
@@ -295,7 +313,8 @@ impl World {
             action,
         };
         let size = self.sign(body.clone()).size_bytes();
-        TxBody { fee: FEE.max(fee_floor(self.rules.genesis.params(), size)), ..body }
+        let floor = fee_floor(self.rules.genesis.params(), size, &body.action);
+        TxBody { fee: FEE.max(floor), ..body }
     }
 
     /// An admissible transaction.
@@ -318,6 +337,44 @@ impl World {
         let secret = node_secret(number);
         let consent = secret.sign(&self.rules.domain, Kind::NodeConsent, owner.as_bytes());
         Action::RegisterNode { node: node(number), descriptor: descriptor(price), consent }
+    }
+
+    /// A voucher for packages by the seats with these voting keys.
+    pub(crate) fn voucher(&self, numbers: &[u8], packages: Vec<PackageRef>) -> Voucher {
+        let packages = List::new(packages).expect("one to 32 packages");
+        let seats = self.rules.genesis.validators();
+        let sign = |number: &u8| {
+            let place = seats.iter().position(|seat| seat.key == vote_key(*number));
+            let place = u8::try_from(place.unwrap_or(seats.len())).expect("few seats");
+            SeatSignature::sign(&vote_secret(*number), &self.rules.domain, place, &packages)
+        };
+        let signatures = numbers.iter().map(sign).collect();
+        let signatures = SeatSignatures::new(signatures).expect("different seats");
+        Voucher { packages, signatures }
+    }
+
+    /// The action with vouchers of a quorum for everything that it hands in.
+    pub(crate) fn vouched(&self, mut action: Action) -> Action {
+        let mut packages: Vec<PackageRef> = Vec::new();
+        if let Action::SubmitJobs { specs, .. } = &action {
+            let package = |it: &JobSpec| PackageRef { id: it.package, bytes: it.package_bytes };
+            packages.extend(specs.as_slice().iter().map(package));
+        }
+        if let Action::RevealResults { results, .. } = &action {
+            let results = results.as_slice().iter().map(|it| it.result);
+            let package = |it: RunResult| PackageRef { id: it.package, bytes: it.package_bytes };
+            packages.extend(results.map(package));
+        }
+        packages.sort();
+        packages.dedup();
+        let some = packages.chunks(32).map(|some| self.voucher(&[0, 1, 2], some.to_vec()));
+        let some = List::new(some.collect()).expect("two at most");
+        if let Action::SubmitJobs { vouchers, .. } | Action::RevealResults { vouchers, .. } =
+            &mut action
+        {
+            *vouchers = some;
+        }
+        action
     }
 
     /// Lets the next block be this much later.
@@ -518,6 +575,10 @@ impl World {
 
     pub(crate) fn dispute(&self, id: &JobId) -> Option<DisputeEntry> {
         self.entry(&keys::dispute(id))
+    }
+
+    pub(crate) fn complaint(&self, id: &JobId) -> Option<ComplaintEntry> {
+        self.entry(&keys::complaint(id))
     }
 
     pub(crate) fn validator(&self, key: &PublicKey) -> Option<ValidatorEntry> {

@@ -1,13 +1,15 @@
 //! What a transaction can ask for. Every variant is bounded, so that no transaction exceeds
-//! [`TX_BYTES_MAX`](super::TX_BYTES_MAX).
+//! [`TX_BYTES_MAX`](super::TX_BYTES_MAX). Only those with vouchers could: the more validators a
+//! network has, the longer a voucher, and the fewer jobs or results go into one transaction.
 
 use crate::amount::Amount;
 use crate::bounded::{BoundError, Bytes, List};
 use crate::codec::{Decode, DecodeError, Encode, Reader, encode_list};
 use crate::ids::{AccountId, Hash32, JobId, NodeId};
-use crate::job::{CheckAnswer, JobSpec, RunFailure, RunResult};
+use crate::job::{CheckAnswer, JobSpec, Message, RunFailure, RunResult};
 use crate::key::Signature;
 use crate::node::NodeDescriptor;
+use crate::voucher::{Voucher, Vouchers};
 use crate::wire;
 
 /// A note to whoever receives a transfer, such as an invoice's number.
@@ -132,6 +134,8 @@ wire! {
             specs: List<JobSpec, 1, JOBS_PER_TX_MAX>,
             /// The most that may be locked for all of them together.
             escrow_max: Amount,
+            /// That validators hold their packages.
+            vouchers: Vouchers,
         } = 8,
         /// Take a job back.
         CancelJob {
@@ -163,6 +167,8 @@ wire! {
         RevealResults {
             /// The results.
             results: List<OpenedResult, 1, REPORTS_PER_TX_MAX>,
+            /// That validators hold their packages.
+            vouchers: Vouchers,
         } = 13,
         /// As a node, give a run up.
         GiveUp {
@@ -217,6 +223,34 @@ wire! {
             /// The next ones, in the order in which they were drawn.
             openings: CapacityOpenings,
         } = 22,
+        /// Say that a package does not open, and put a bond on it.
+        Complain {
+            /// Of which job.
+            job: JobId,
+            /// Which of its packages: the inputs, as a node that runs it, or the result, as its
+            /// owner.
+            about: Message,
+            /// The secret that should open it: the content key of the inputs, or the seed of the
+            /// result key. Public from now on.
+            key: [u8; 32],
+        } = 23,
+        /// As a validator, say whether a package opens that somebody complained about.
+        JudgeComplaint {
+            /// Of which job.
+            job: JobId,
+            /// Whether it opens with the key that was shown, to what the chain says is in it.
+            opens: bool,
+        } = 24,
+    }
+}
+
+impl Action {
+    /// The vouchers that come with it; most actions have none.
+    pub fn vouchers(&self) -> &[Voucher] {
+        if let Self::SubmitJobs { vouchers, .. } | Self::RevealResults { vouchers, .. } = self {
+            return vouchers.as_slice();
+        }
+        &[]
     }
 }
 

@@ -6,7 +6,9 @@ use std::cell::Cell;
 use tg_types::genesis::Genesis;
 use tg_types::merkle::{Peaks, Proof};
 use tg_types::tx::{Action, NodeSet, OpenedResult, SignedTx};
-use tg_types::{BlockReceipt, Decode, Encode, Header, JobSpec, List, NodeDescriptor, Receipt};
+use tg_types::{
+    BlockReceipt, Decode, Encode, Header, JobSpec, List, NodeDescriptor, Receipt, Voucher,
+};
 
 /// Lengths a forger would write: near the bounds of the types below, and far beyond.
 const HUGE: [&[u8]; 4] = [&[100], &[0xff, 1], &[0xff, 0x7f], &[0xff, 0xff, 0x07]];
@@ -88,6 +90,7 @@ fn prop_transaction_reserves_at_most_ten_times_its_input() {
     check::<JobSpec>();
     check::<List<JobSpec, 1, 32>>();
     check::<List<OpenedResult, 1, 64>>();
+    check::<Voucher>();
 }
 
 #[test]

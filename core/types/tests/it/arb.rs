@@ -9,9 +9,10 @@ use tg_types::tx::{
 use tg_types::{
     AccountId, Address, Amount, BlockReceipt, Bps, Bytes, ChainId, CheckAnswer, Device, DeviceKind,
     DurationMs, Event, Features, GenesisHash, Hash32, Header, HeaderDigest, Height, IdempotencyId,
-    JobId, JobParams, JobSpec, JobStatus, Kind, List, Name, Needs, NodeDescriptor, NodeId, Noun,
-    Params, PublicKey, Reason, Receipt, RunFailure, RunResult, SecretKey, Signature, StateKey,
-    Status, Tick, Tier, TxId, Work,
+    JobId, JobParams, JobSpec, JobStatus, Kind, List, Message, Name, Needs, NodeDescriptor, NodeId,
+    Noun, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey, RunFailure, RunResult,
+    SeatSignature, SeatSignatures, SecretKey, Signature, StateKey, Status, Tick, Tier, TxId,
+    Voucher, Work,
 };
 
 /// A type of which arbitrary values can be made.
@@ -83,12 +84,13 @@ arb_from! {
     NetworkKind: u => *u.choose(&[Self::Local, Self::Open])?;
     Kind: u => *u.choose(&[
         Self::Transaction, Self::Header, Self::Receipt, Self::BlockReceipt, Self::Genesis,
-        Self::NodeConsent,
+        Self::NodeConsent, Self::Voucher, Self::Notice, Self::LogReader,
     ])?;
     Noun: u => *u.choose(&[
         Self::Totals, Self::Account, Self::Seen, Self::Stake, Self::Node, Self::Job, Self::Due,
         Self::Headers, Self::Beacon, Self::Log, Self::Params, Self::Validator, Self::Cursor,
         Self::Absence, Self::List, Self::Program, Self::Dispute, Self::Piece, Self::Draft,
+        Self::Complaint,
     ])?;
     ChainId: u => letters(u, b"abcxyz0189-", 32)?.parse().expect("a chain's name");
     Name: u => letters(u, b"azAZ09-_.~!", 64)?.parse().expect("a name");
@@ -122,10 +124,22 @@ arb_from! {
         features: Features::arb(u)?,
         region: Option::arb(u)?,
     };
+    ResultKey: u => Self { nonce: Arb::arb(u)?, hash: Hash32::arb(u)? };
+    Message: u => *u.choose(&[Self::Inputs, Self::Result])?;
+    PackageRef: u => Self { id: Hash32::arb(u)?, bytes: u.arbitrary()? };
+    SeatSignature: u => Self { seat: u.arbitrary()?, signature: Signature::arb(u)? };
+    SeatSignatures: u => {
+        let mut signatures: Vec<SeatSignature> = some(u, 1, 4)?;
+        signatures.sort_by_key(|one| one.seat);
+        signatures.dedup_by_key(|one| one.seat);
+        Self::new(signatures).expect("different seats")
+    };
+    Voucher: u => Self { packages: few(u)?, signatures: SeatSignatures::arb(u)? };
     JobSpec: u => Self {
         work: Work::arb(u)?,
         package: Hash32::arb(u)?,
         package_bytes: u.arbitrary()?,
+        result_key: ResultKey::arb(u)?,
         needs: Needs::arb(u)?,
         tier: Tier::arb(u)?,
         pay: Amount::arb(u)?,
@@ -194,6 +208,7 @@ arb_from! {
     };
     Params: u => Self {
         fee_floor_per_byte: Amount::arb(u)?,
+        unbonding: Self::open().unbonding, // the bounds hold with the times of either network
         slash_bounty_bps: Bps::arb(u)?,
         block_tx_max: u.int_in_range(1..=1_000_000)?,
         seen_retention: DurationMs::new(u.int_in_range(1..=1_000_000)?),
@@ -248,7 +263,7 @@ impl<T: Arb, const MIN: usize, const MAX: usize> Arb for List<T, MIN, MAX> {
 impl Arb for Action {
     fn arb(u: &mut Unstructured<'_>) -> Result<Self> {
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=22)? {
+        Ok(match u.int_in_range(1..=24)? {
             1 => {
                 let (to, amount) = Arb::arb(u)?;
                 Self::Transfer { to, amount, memo: Bytes::arb(u)? }
@@ -262,7 +277,10 @@ impl Arb for Action {
             5 => Self::ChangeNode { node, descriptor: NodeDescriptor::arb(u)? },
             6 => Self::LeaveNode { node },
             7 => Self::ReportAbsent { epoch: u.arbitrary()?, nodes: NodeSet::arb(u)? },
-            8 => Self::SubmitJobs { specs: few(u)?, escrow_max: Amount::arb(u)? },
+            8 => {
+                let (specs, vouchers) = (few(u)?, fewer(u)?);
+                Self::SubmitJobs { specs, escrow_max: Amount::arb(u)?, vouchers }
+            }
             9 => Self::CancelJob { job },
             10 => Self::SubmitEvidence { evidence: Bytes::arb(u)? },
             11 => {
@@ -270,7 +288,7 @@ impl Arb for Action {
                 Self::PutProgram { program, piece, pieces, bytes: Bytes::arb(u)? }
             }
             12 => Self::CommitResults { seals: few(u)? },
-            13 => Self::RevealResults { results: few(u)? },
+            13 => Self::RevealResults { results: few(u)?, vouchers: fewer(u)? },
             14 => Self::GiveUp { job, failure: RunFailure::arb(u)? },
             15 => Self::CommitChecks { seals: few(u)? },
             16 => Self::RevealChecks { answers: few(u)? },
@@ -279,7 +297,9 @@ impl Arb for Action {
             19 => Self::PickClaim { job, child: u.arbitrary()? },
             20 => Self::JudgeDispute { job, evidence: Bytes::arb(u)? },
             21 => Self::CommitCapacity { root: Hash32::arb(u)? },
-            _ => Self::ShowCapacity { openings: Bytes::arb(u)? },
+            22 => Self::ShowCapacity { openings: Bytes::arb(u)? },
+            23 => Self::Complain { job, about: Message::arb(u)?, key: Arb::arb(u)? },
+            _ => Self::JudgeComplaint { job, opens: u.arbitrary()? },
         })
     }
 }
@@ -289,7 +309,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=45)? {
+        Ok(match u.int_in_range(1..=50)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -340,6 +360,17 @@ impl Arb for Event {
                 Self::CapacityProved { node, memory_mib, blocks, took }
             }
             45 => Self::CapacityMissed { node, again: Tick::arb(u)? },
+            46 => {
+                let (about, (key, deadline)) = Arb::arb(u)?;
+                Self::Complained { job, by: account, about, key, bond: amount, deadline }
+            }
+            47 => Self::ComplaintJudged { job, validator: account, opens: u.arbitrary()? },
+            48 => Self::ComplaintUpheld { job, about: Message::arb(u)?, lost: amount },
+            49 => {
+                let about = Message::arb(u)?;
+                Self::ComplaintRejected { job, about, by: account, lost: amount }
+            }
+            50 => Self::ComplaintLapsed { job, about: Message::arb(u)? },
             number => step(u, number, node, job)?,
         })
     }
@@ -408,6 +439,11 @@ fn some<T: Arb>(u: &mut Unstructured<'_>, min: usize, max: usize) -> Result<Vec<
 /// A list of one to four items: long ones would use all randomness up.
 fn few<T: Arb, const MAX: usize>(u: &mut Unstructured<'_>) -> Result<List<T, 1, MAX>> {
     Ok(List::new(some(u, 1, 4)?).expect("within the bounds"))
+}
+
+/// A list of at most two items.
+fn fewer<T: Arb, const MAX: usize>(u: &mut Unstructured<'_>) -> Result<List<T, 0, MAX>> {
+    Ok(List::new(some(u, 0, 2)?).expect("within the bounds"))
 }
 
 /// 1 to `max` of these letters.

@@ -13,9 +13,10 @@ use tg_types::tx::{
 use tg_types::{
     AccountId, Address, Amount, BlockReceipt, Bps, ChainId, CheckAnswer, Decode, DecodeError,
     Device, DeviceKind, DurationMs, Encode, Event, Features, GenesisHash, Hash32, Header,
-    HeaderDigest, Height, IdempotencyId, JobId, JobParams, JobSpec, JobStatus, Kind, List, Name,
-    Needs, NodeDescriptor, NodeId, Noun, Params, PublicKey, Reason, Receipt, RunFailure, RunResult,
-    Signature, StateKey, Status, Tick, Tier, TxId, Work,
+    HeaderDigest, Height, IdempotencyId, JobId, JobParams, JobSpec, JobStatus, Kind, List, Message,
+    Name, Needs, NodeDescriptor, NodeId, Noun, PackageRef, Params, PublicKey, Reason, Receipt,
+    ResultKey, RunFailure, RunResult, SeatSignature, SeatSignatures, Signature, StateKey, Status,
+    Tick, Tier, TxId, Voucher, Work,
 };
 
 /// Goal: `T` has one byte form and refuses all others. Method: a value's bytes are read back, cut
@@ -133,6 +134,12 @@ properties! {
     prop_tier_is_canonical: Tier;
     prop_job_spec_is_canonical: JobSpec;
     prop_run_result_is_canonical: RunResult;
+    prop_result_key_is_canonical: ResultKey;
+    prop_message_is_canonical: Message;
+    prop_package_ref_is_canonical: PackageRef;
+    prop_seat_signature_is_canonical: SeatSignature;
+    prop_seat_signatures_are_canonical: SeatSignatures;
+    prop_voucher_is_canonical: Voucher;
     prop_run_failure_is_canonical: RunFailure;
     prop_check_answer_is_canonical: CheckAnswer;
     prop_sealed_is_canonical: Sealed;

@@ -7,9 +7,10 @@ use tg_types::tx::{OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
     AccountId, Action, Amount, BlockReceipt, Bytes, CheckAnswer, Decode, Device, DeviceKind,
     Domain, DurationMs, Encode, Event, Features, Genesis, GenesisHash, Hash32, Header,
-    HeaderDigest, Height, IdempotencyId, JobId, JobSpec, Kind, Lane, List, Memo, Needs,
-    NodeDescriptor, NodeId, Nonce, Reason, Receipt, RunFailure, RunResult, SecretKey, SignedTx,
-    Status, Tick, Tier, TxBody, TxId, Work,
+    HeaderDigest, Height, IdempotencyId, JobId, JobSpec, Kind, Lane, List, Memo, Message, Needs,
+    NodeDescriptor, NodeId, Nonce, PackageRef, Reason, Receipt, ResultKey, RunFailure, RunResult,
+    SeatSignature, SeatSignatures, SecretKey, SignedTx, Status, Tick, Tier, TxBody, TxId, Voucher,
+    Vouchers, Work,
 };
 
 /// The value's bytes in hex, 32 to a line, and that they decode to the value.
@@ -108,6 +109,17 @@ fn node_registration_has_these_bytes_and_this_id() {
     );
 }
 
+/// A voucher of two seats for one package.
+fn vouchers(id: Hash32) -> Vouchers {
+    let packages = List::new(vec![PackageRef { id, bytes: 9 }]).expect("one");
+    let sign = |seat: u8| {
+        let secret = SecretKey::from_seed([seat; 32]);
+        SeatSignature::sign(&secret, &domain(), seat, &packages)
+    };
+    let signatures = SeatSignatures::new(vec![sign(1), sign(3)]).expect("two seats");
+    List::new(vec![Voucher { packages, signatures }]).expect("one")
+}
+
 #[test]
 fn jobs_have_these_bytes_and_this_id() {
     let hash = |byte| Hash32::new([byte; 32]);
@@ -120,6 +132,7 @@ fn jobs_have_these_bytes_and_this_id() {
         },
         package: hash(0x14),
         package_bytes: 1_000_000,
+        result_key: ResultKey { nonce: [0x16; 16], hash: hash(0x17) },
         needs: Needs {
             kind: Some(DeviceKind::Gpu),
             model: Some("H100".parse().expect("a name")),
@@ -139,7 +152,8 @@ fn jobs_have_these_bytes_and_this_id() {
         ..tensor.clone()
     };
     let specs = List::new(vec![tensor, opaque]).expect("two jobs");
-    let tx = signed(None, Action::SubmitJobs { specs, escrow_max: Amount::constant(900_000) });
+    let (escrow_max, vouchers) = (Amount::constant(900_000), vouchers(hash(0x14)));
+    let tx = signed(None, Action::SubmitJobs { specs, escrow_max, vouchers });
     let id = tx.id(&domain());
     let jobs = [JobId::of(id, 0), JobId::of(id, 1)].map(|job| job.to_string());
     check(
@@ -153,17 +167,25 @@ fn jobs_have_these_bytes_and_this_id() {
             1313131313131313131313131313131313131313131313131313131313131314
             1414141414141414141414141414141414141414141414141414141414141414
             1414141414141414141414141414141414141414141414141414141414141400
-            000000000f4240010201044831303000009c400002010765752d776573740300
-            00000000011170000000000000ea60000000000036ee80021515151515151515
-            1515151515151515151515151515151515151515151515151414141414141414
-            14141414141414141414141414141414141414141414141400000000000f4240
+            000000000f424016161616161616161616161616161616171717171717171717
+            1717171717171717171717171717171717171717171717010201044831303000
+            009c400002010765752d77657374030000000000011170000000000000ea6000
+            0000000036ee8002151515151515151515151515151515151515151515151515
+            1515151515151515141414141414141414141414141414141414141414141414
+            141414141414141400000000000f424016161616161616161616161616161616
+            1717171717171717171717171717171717171717171717171717171717171717
             00000000000000000004030000000000011170000000000000ea600000000000
-            36ee8000000000000dbba0c79cbaad32b0c6787c4494d6118d0fddfdaf1ab01d
-            cb185f4b98870c63c3b77517854092d230da091062efce4bd3d3313ba8731711
-            fa42be947216d5756e6905
-            e68db45a55f9253482a2b1422104589535411da98133d0247f71b36fa4f3b4e3
-            e68db45a55f9253482a2b1422104589535411da98133d0247f71b36fa4f3b4e3
-            37ac4885859aa336693938dc8a2360505d4c7ab1b064dedec571d6e2e1517cb0"#]],
+            36ee8000000000000dbba0010114141414141414141414141414141414141414
+            14141414141414141414141414000000000000000902019d7f6a030d94256b47
+            7b014562ed5187313437722f064ce905f47571cad7cce066163c0f87fddd28ba
+            65ba8d479b6e65bde78e5b6d861df03bdc9c49df6098090349fa8f0f7701e10b
+            d8f785649cad83a8dfaba08b1f4149c1ea9e65f407b58a3d3114a53a3016e081
+            e29281f69585f63a22c837d9c347daf41d1374abcccd4f07f14b91f2d0d4ac58
+            f3d31d0bf360f0b4888438178e3fd87bffa118f81f4b40984a27eda60c80b275
+            89b5a2c22f5bfe06fe553e57535963cc8afeefd468a1320e
+            f05d584bc93f621d571112842e287f9ae192f721b590f6f283fcbb4216e84b99
+            f05d584bc93f621d571112842e287f9ae192f721b590f6f283fcbb4216e84b99
+            0661d00f5d7d801d6cc623944c9d537b9958ca437bfa5527df99659313fff704"#]],
     );
 }
 
@@ -183,6 +205,7 @@ fn reports_have_these_bytes() {
         },
         Action::RevealResults {
             results: List::new(vec![OpenedResult { job, result, salt }]).expect("one"),
+            vouchers: vouchers(hash(0x24)),
         },
         Action::GiveUp { job, failure: RunFailure::PackageWrong },
         Action::CommitChecks {
@@ -203,6 +226,8 @@ fn reports_have_these_bytes() {
         },
         Action::CommitCapacity { root: hash(0x27) },
         Action::ShowCapacity { openings: Bytes::new(bytes(b"blocks")).expect("short") },
+        Action::Complain { job, about: Message::Result, key: [0x28; 32] },
+        Action::JudgeComplaint { job, opens: true },
     ];
     let mut lines = Vec::new();
     for action in actions {
@@ -222,7 +247,12 @@ fn reports_have_these_bytes() {
         2222232323232323232323232323232323232323232323232323232323232323
         2323242424242424242424242424242424242424242424242424242424242424
         2424000000000000000907070707070707070707070707070707070707070707
-        07070707070707070707
+        0707070707070707070701012424242424242424242424242424242424242424
+        2424242424242424242424240000000000000009020100c58111e96f2fda6ab9
+        6cc8f64291fefacc0418b2ffffdb506ea42d8ff06a81a219e9e745903154a778
+        acfdee456c256c9426940f3b5bb1fdc84014bb2670040373e9b86eb76b60d522
+        2a2584bdf69a15987c0dcfdab81f9fdbc7daf699953349d4fcd918ce4aca866b
+        c99c80d3d7724f8802ebd0d1424ca800a016ce88caf10e
         GiveUp
         0e21212121212121212121212121212121212121212121212121212121212121
         2103
@@ -255,7 +285,14 @@ fn reports_have_these_bytes() {
         1527272727272727272727272727272727272727272727272727272727272727
         27
         ShowCapacity
-        1606626c6f636b73"#]]
+        1606626c6f636b73
+        Complain
+        1721212121212121212121212121212121212121212121212121212121212121
+        2101282828282828282828282828282828282828282828282828282828282828
+        2828
+        JudgeComplaint
+        1821212121212121212121212121212121212121212121212121212121212121
+        2101"#]]
     .assert_eq(&lines.join("\n"));
 }
 
@@ -377,13 +414,15 @@ fn genesis_has_these_bytes_and_this_hash() {
             bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
             bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
             bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb000000000000000a138803e80000
-            00000000ea6000000002540be40003e801f4000000003b9aca00000000000000
+            0000006ddd0000000002540be40003e801f4000000003b9aca00000000000000
             03e80000000005265c00000007d00010000000004e2000000000000027100000
             00000036ee80000000000000138800000fa000000000000003e8000000000036
             ee800000000000002710000000000000271000000000000027100403e8020703
             1b581b58000000000000138800140014000000003b9aca00138800000000000f
-            4240000000000000ea6000001000000004000000040000000400271000000000
-            0000271000000000000027100000000000002710030000012c00000100
-            996ab4d5c3b622fd71294ba553d75d8bf522ffd5ffe9f5102c8cee11f03a66fb"#]],
+            4240000000000000ea600000100000000400000004000100000000000003e800
+            00000005265c00000000000036ee8000000000000075300000000005f5e10000
+            6400000400271000000000000027100000000000002710000000000000271003
+            0000012c00000100
+            ce1d8b3e023c0a376a810a04a3fe04dd2e6c4bc8ce123645609906ce6b550a5a"#]],
     );
 }

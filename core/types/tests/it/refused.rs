@@ -8,8 +8,9 @@ use tg_types::tx::{
 };
 use tg_types::{
     AccountId, Amount, Bytes, CheckAnswer, Decode, Device, DeviceKind, DurationMs, Encode,
-    Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, List, Name, Needs,
-    NodeDescriptor, NodeId, Receipt, RunFailure, RunResult, SecretKey, Signature, Tier, Work,
+    Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, List, Message, Name,
+    Needs, NodeDescriptor, NodeId, PackageRef, Receipt, ResultKey, RunFailure, RunResult,
+    SeatSignature, SeatSignatures, SecretKey, Signature, Tier, Voucher, Vouchers, Work,
 };
 
 fn transfer() -> SignedTx {
@@ -71,7 +72,7 @@ fn transaction_with_a_field_out_of_range_is_refused() {
 fn transaction_with_an_unknown_tag_is_refused() {
     check(OPTION, 1, &[2], &DecodeError::Tag { at: OPTION, found: 2, expected: "flag (0 or 1)" });
     check(ACTION, 1, &[0], &DecodeError::Tag { at: ACTION, found: 0, expected: "Action" });
-    check(ACTION, 1, &[23], &DecodeError::Tag { at: ACTION, found: 23, expected: "Action" });
+    check(ACTION, 1, &[25], &DecodeError::Tag { at: ACTION, found: 25, expected: "Action" });
 }
 
 #[test]
@@ -115,6 +116,7 @@ fn large_spec() -> JobSpec {
         work: Work::Tensor { program: hash, weights: hash, inputs: hash, salt: hash },
         package: hash,
         package_bytes: u64::MAX,
+        result_key: ResultKey { nonce: [2; 16], hash },
         needs: Needs {
             kind: Some(DeviceKind::Cpu),
             model: Some(long_name()),
@@ -128,6 +130,21 @@ fn large_spec() -> JobSpec {
         expires_after: DurationMs::MAX,
     }
 }
+
+/// So many vouchers of these many packages, each signed by these many seats.
+fn vouchers(count: usize, packages: usize, seats: u8) -> Vouchers {
+    let package = PackageRef { id: Hash32::new([1; 32]), bytes: u64::MAX };
+    let signature = Signature::new([6; 64]);
+    let signatures = (0..seats).map(|seat| SeatSignature { seat, signature }).collect();
+    let voucher = Voucher {
+        packages: List::new(vec![package; packages]).expect("at most 32"),
+        signatures: SeatSignatures::new(signatures).expect("different seats"),
+    };
+    List::new(vec![voucher; count]).expect("at most 8")
+}
+
+/// The seats of a network for which the longest lists and full vouchers fit a transaction.
+const SEATS: u8 = 16;
 
 /// Every action at its largest.
 fn large_actions() -> Vec<Action> {
@@ -150,12 +167,19 @@ fn large_actions() -> Vec<Action> {
         Action::ChangeNode { node, descriptor },
         Action::LeaveNode { node },
         Action::ReportAbsent { epoch: 1, nodes: NodeSet::new(nodes).expect("256 nodes") },
-        Action::SubmitJobs { specs: List::new(specs).expect("32"), escrow_max: Amount::CAP },
+        Action::SubmitJobs {
+            specs: List::new(specs).expect("32"),
+            escrow_max: Amount::CAP,
+            vouchers: vouchers(1, JOBS_PER_TX_MAX, SEATS),
+        },
         Action::CancelJob { job },
         Action::SubmitEvidence { evidence: full() },
         Action::PutProgram { program: seal, piece: 31, pieces: 32, bytes: full() },
         Action::CommitResults { seals: seals() },
-        Action::RevealResults { results: List::new(results).expect("64 results") },
+        Action::RevealResults {
+            results: List::new(results).expect("64 results"),
+            vouchers: vouchers(2, REPORTS_PER_TX_MAX / 2, SEATS),
+        },
         Action::GiveUp { job, failure: RunFailure::Declined },
         Action::CommitChecks { seals: seals() },
         Action::RevealChecks { answers: List::new(answers).expect("64 answers") },
@@ -165,6 +189,8 @@ fn large_actions() -> Vec<Action> {
         Action::JudgeDispute { job, evidence: full() },
         Action::CommitCapacity { root: seal },
         Action::ShowCapacity { openings: full() },
+        Action::Complain { job, about: Message::Result, key: salt },
+        Action::JudgeComplaint { job, opens: true },
     ]
 }
 
@@ -177,7 +203,7 @@ fn full<const MAX: usize>() -> Bytes<MAX> {
 fn largest_transaction_of_every_action_fits_the_bound() {
     let actions = large_actions();
     let tags: Vec<u8> = actions.iter().map(Action::tag).collect();
-    assert_eq!(tags, (1..=22).collect::<Vec<u8>>(), "every action once");
+    assert_eq!(tags, (1..=24).collect::<Vec<u8>>(), "every action once");
     for action in actions {
         let mut tx = transfer();
         tx.body.idempotency = Some(IdempotencyId::new([9; 16]));
@@ -186,6 +212,32 @@ fn largest_transaction_of_every_action_fits_the_bound() {
         assert!(bytes.len() <= TX_BYTES_MAX, "{} has {}", tx.body.action.name(), bytes.len());
         assert_eq!(SignedTx::from_bytes(&bytes), Ok(tx));
     }
+}
+
+/// Goal: vouchers cannot blow a transaction up. Method: eight vouchers fit, full ones of all seats
+/// do not, and neither does a ninth.
+#[test]
+fn transaction_beyond_the_bound_is_refused() {
+    let with = |vouchers| {
+        let specs = List::new(vec![large_spec()]).expect("one");
+        let mut tx = transfer();
+        tx.body.action = Action::SubmitJobs { specs, escrow_max: Amount::CAP, vouchers };
+        tx
+    };
+    let fits = with(vouchers(8, 1, SEATS));
+    assert_eq!(SignedTx::from_bytes(&fits.to_bytes()), Ok(fits));
+    let bytes = with(vouchers(8, 32, 100)).to_bytes();
+    let found = bytes.len();
+    let refused = SignedTx::from_bytes(&bytes);
+    assert!(
+        matches!(refused, Err(DecodeError::Length { at: 0, found: it, max: TX_BYTES_MAX, .. })
+            if it == found),
+        "{refused:?}"
+    );
+    let mut nine = vec![9];
+    nine.extend(vouchers(1, 1, 1).as_slice()[0].to_bytes().repeat(9));
+    let length = DecodeError::Length { at: 0, found: 9, min: 0, max: 8 };
+    assert_eq!(Vouchers::from_bytes(&nine), Err(length));
 }
 
 #[test]

@@ -62,8 +62,8 @@ impl TxPlan {
         // Fees and signatures take the same bytes whatever they are, so the size is known before.
         let mut tx = SignedTx { body, signature: Signature::new([0; Signature::BYTES]) };
         let bytes = tx.to_bytes().len();
-        let count = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let fee = params.fee_floor_per_byte.times(count);
+        let count = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let fee = tg_ledger::try_fee_floor(params, count, &tx.body.action);
         tx.body.fee = fee.map_err(|source| PlanError::Fee { bytes, source })?;
         Ok(tx.body.sign(secret, domain))
     }

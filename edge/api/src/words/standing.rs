@@ -169,6 +169,7 @@ mod tests {
                 work: Work::Opaque { task: HASH },
                 package: HASH,
                 package_bytes: 1,
+                result_key: tg_types::ResultKey::NONE,
                 needs: Needs::ANY,
                 tier,
                 pay: Amount::ZERO,

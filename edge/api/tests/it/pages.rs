@@ -11,7 +11,7 @@ use tg_api::{
 };
 use tg_types::{
     Action, Amount, Device, DeviceKind, DurationMs, Features, Hash32, JobId, JobSpec, Kind, Lane,
-    List, Needs, NodeDescriptor, NodeId, RunResult, SecretKey, Tier, Work,
+    List, Needs, NodeDescriptor, NodeId, ResultKey, RunResult, SecretKey, Tier, Work,
     tx::{OpenedResult, Sealed},
 };
 
@@ -43,6 +43,7 @@ fn submit(world: &World, count: usize) -> Vec<JobId> {
         work: Work::Opaque { task: hash },
         package: hash,
         package_bytes: 1,
+        result_key: ResultKey::NONE,
         needs: Needs::ANY,
         tier: Tier::Trusted,
         pay: Amount::new(2_000).expect("small"),
@@ -50,7 +51,11 @@ fn submit(world: &World, count: usize) -> Vec<JobId> {
         expires_after: DurationMs::HOUR,
     };
     let specs = List::new(vec![spec; count]).expect("few");
-    let tx = send(world, &world.rich, Action::SubmitJobs { specs, escrow_max: tgrid(1) });
+    let tx = send(
+        world,
+        &world.rich,
+        Action::SubmitJobs { specs, escrow_max: tgrid(1), vouchers: List::default() },
+    );
     (0..count).map(|place| JobId::of(tx, u8::try_from(place).expect("few"))).collect()
 }
 
@@ -94,7 +99,7 @@ fn run(world: &World, job: JobId, node: NodeId) {
     let seals = List::new(vec![Sealed { job, seal }]).expect("one");
     send(world, &node_key(), Action::CommitResults { seals });
     let results = List::new(vec![OpenedResult { job, result, salt }]).expect("one");
-    send(world, &node_key(), Action::RevealResults { results });
+    send(world, &node_key(), Action::RevealResults { results, vouchers: List::default() });
 }
 
 fn get(world: &World, target: &str) -> (u16, String, String) {

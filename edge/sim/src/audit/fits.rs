@@ -48,7 +48,7 @@ pub(super) fn fits(
         }
         // Whether the sender may speak for the node is known to the books of nodes.
         (Action::LeaveNode { node }, [Event::NodeLeft { node: left, .. }]) => left == node,
-        (Action::SubmitJobs { specs, escrow_max }, events) => {
+        (Action::SubmitJobs { specs, escrow_max, .. }, events) => {
             fits_jobs(sender, id, (specs.as_slice(), *escrow_max), events, genesis)
         }
         (Action::CancelJob { job }, [Event::JobCancelled { job: closed, owner, .. }]) => {
@@ -88,7 +88,7 @@ fn fits_work(sender: AccountId, action: &Action, events: &[Event]) -> bool {
             };
             events.iter().all(is_mine)
         }
-        (Action::RevealResults { results }, [Event::ResultRevealed { .. }, ..]) => {
+        (Action::RevealResults { results, .. }, [Event::ResultRevealed { .. }, ..]) => {
             let jobs: Vec<JobId> = results.as_slice().iter().map(|result| result.job).collect();
             events.iter().all(|event| follows_result(sender, &jobs, event))
         }

@@ -350,7 +350,7 @@ impl JobBooks {
             }
             if let (
                 Event::ResultRevealed { job, node, result },
-                Action::RevealResults { results },
+                Action::RevealResults { results, .. },
             ) = (event, action)
             {
                 let seal = self.jobs.get(job).and_then(|book| book.seals.get(node)).copied();

@@ -147,6 +147,7 @@ impl Cast {
         allocations.push((self.client, tgrid(1_000_000)));
         allocations.push((self.stranger, tgrid(1_000_000)));
         let mut params = Params { capacity: CapacityParams::OFF, ..Params::local() };
+        params.jobs.is_vouched = false; // nothing is sealed here
         if let Some(checkers) = scenario.checkers_drawn {
             params.jobs.sync_checkers = checkers;
         }

@@ -229,7 +229,7 @@ impl Grid {
         // Who signed is known here, and checked nowhere; a fee takes the same bytes whatever it is.
         let mut tx = SignedTx { body, signature: Signature::new([0; 64]) };
         let size = u32::try_from(tx.to_bytes().len()).expect("transactions are small");
-        tx.body.fee = fee_floor(self.rules.genesis.params(), size);
+        tx.body.fee = fee_floor(self.rules.genesis.params(), size, &tx.body.action);
         tx
     }
 

@@ -21,7 +21,7 @@ use tg_types::{
     amount::Amount,
     bounded::List,
     ids::{AccountId, Hash32, JobId, NodeId},
-    job::{CheckAnswer, JobSpec, JobStatus, Needs, RunResult, TraceSecret, Work},
+    job::{CheckAnswer, JobSpec, JobStatus, Needs, ResultKey, RunResult, TraceSecret, Work},
     reason::Reason,
     receipt::{Event, Status},
     tx::{Action, JOBS_PER_TX_MAX, OpenedCheck, OpenedResult, REPORTS_PER_TX_MAX, Sealed},
@@ -223,6 +223,7 @@ impl Play {
                 work,
                 package: Hash32::new([1; 32]),
                 package_bytes: 1,
+                result_key: ResultKey::NONE,
                 needs: Needs::ANY,
                 tier: self.scenario.tier,
                 pay: PAY,
@@ -233,7 +234,10 @@ impl Play {
         let specs: Vec<JobSpec> = (0..count).map(spec).collect();
         self.tally.jobs += u64::try_from(count).unwrap_or(0);
         let specs = List::new(specs).expect("at most 32");
-        self.grid.send(self.cast.client, Action::SubmitJobs { specs, escrow_max: Amount::CAP });
+        self.grid.send(
+            self.cast.client,
+            Action::SubmitJobs { specs, escrow_max: Amount::CAP, vouchers: List::default() },
+        );
     }
 
     /// Everybody who has to do with a job does it.
@@ -264,7 +268,9 @@ impl Play {
             let account = self.cast.parties[party].account;
             let grid = &mut self.grid;
             batches(&commits, |seals| grid.send(account, Action::CommitResults { seals }));
-            batches(&reveals, |results| grid.send(account, Action::RevealResults { results }));
+            batches(&reveals, |results| {
+                grid.send(account, Action::RevealResults { results, vouchers: List::default() })
+            });
             batches(&check_commits, |seals| grid.send(account, Action::CommitChecks { seals }));
             batches(&check_reveals, |answers| grid.send(account, Action::RevealChecks { answers }));
         }
@@ -276,7 +282,7 @@ impl Play {
         if let Status::Failed(reason) = told.status {
             *self.tally.refused.entry(reason.code().to_owned()).or_default() += 1;
         }
-        if let Action::RevealResults { results } = &told.action
+        if let Action::RevealResults { results, .. } = &told.action
             && told.status == Status::Applied
         {
             for result in results.as_slice() {

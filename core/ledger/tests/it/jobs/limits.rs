@@ -61,7 +61,13 @@ fn deliver_all(world: &mut World, number: u8, jobs: &[JobId]) {
     let seals = seals(jobs, result.seal(&node(number), &salt));
     world.act(number, Action::CommitResults { seals });
     let results = jobs.iter().map(|job| OpenedResult { job: *job, result, salt }).collect();
-    world.act(number, Action::RevealResults { results: List::new(results).expect("64") });
+    world.act(
+        number,
+        Action::RevealResults {
+            results: List::new(results).expect("64"),
+            vouchers: List::default(),
+        },
+    );
 }
 
 /// Goal: no transaction leaves a receipt that cannot be read, and none needs more rounds than there
@@ -126,7 +132,13 @@ fn checks_of_many_jobs_begin_in_a_few_rounds() {
         world.act(0, Action::CommitResults { seals });
         world.draw();
         let results = jobs.iter().map(|job| OpenedResult { job: *job, result, salt }).collect();
-        world.act(0, Action::RevealResults { results: List::new(results).expect("64") });
+        world.act(
+            0,
+            Action::RevealResults {
+                results: List::new(results).expect("64"),
+                vouchers: List::default(),
+            },
+        );
         assert!(jobs.iter().all(|job| world.checkers(*job).len() == 7));
         for job in jobs {
             world.vouch_quickly(job);

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use arbtest::arbitrary::{Result, Unstructured};
-use tg_ledger::{Applied, CheckState, DisputeEntry, JobEntry, RunState, Turn};
+use tg_ledger::{Applied, CheckState, ComplaintEntry, DisputeEntry, JobEntry, RunState, Turn};
 use tg_types::hash::sha256;
 use tg_types::ids::Noun;
 use tg_types::tx::NodeSet;
 use tg_types::{
-    Action, Amount, CheckedTx, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, NetworkKind,
-    NodeId, Params, Reason, RunFailure, RunResult, Status, Tier,
+    AccountId, Action, Amount, CheckedTx, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus,
+    Lane, Message, NetworkKind, NodeId, Nonce, Params, Reason, RunFailure, RunResult, Status, Tier,
+    TxBody,
 };
 
 use crate::fleet::*;
@@ -56,6 +57,8 @@ fn history_params() -> Params {
     params.jobs.answer_within = DurationMs::new(3_000);
     params.jobs.run_grace = DurationMs::new(3_000);
     params.jobs.check_grace = DurationMs::new(3_000);
+    params.jobs.is_vouched = true;
+    params.jobs.complaint_judged_within = DurationMs::new(3_000);
     params
 }
 
@@ -209,7 +212,17 @@ impl History {
         let mut txs = Vec::new();
         for (number, character) in (0..).zip(&self.cast) {
             let mut actions = Vec::new();
+            if *character == Character::Liar && !is_healing {
+                actions.extend(self.false_complaint(u, number, &open)?);
+            }
             for (job, entry, dispute) in &open {
+                let is_said =
+                    |it: &Action| matches!(it, Action::Complain { job: it, .. } if it == job);
+                let complaint = self.world.complaint(job).filter(|it| it.is_open());
+                let is_mine = complaint.is_some_and(|it| it.by == voice(number));
+                if is_mine || actions.iter().any(is_said) {
+                    continue; // whoever complains waits for the answer
+                }
                 let sight = Sight { number, job: *job, entry, dispute: dispute.as_ref() };
                 let honest = sight.honest_step();
                 let action = match character {
@@ -225,8 +238,10 @@ impl History {
                 };
                 actions.extend(action);
             }
-            txs.extend(self.world.txs(voice(number), actions));
+            let actions = actions.into_iter().map(|action| self.world.vouched(action));
+            txs.extend(self.world.txs(voice(number), actions.collect()));
         }
+        txs.extend(self.court(u, is_healing)?);
         if !is_healing {
             txs.extend(self.outsiders(u, &open)?);
         }
@@ -242,7 +257,8 @@ impl History {
         let mut txs = Vec::new();
         if open.len() < JOBS_OPEN_MAX && u.ratio(1, 2)? {
             let specs = (0..u.int_in_range(1..=3)?).map(|_| any_spec(u)).collect::<Result<_>>()?;
-            txs.push(self.world.tx(account(CLIENT), submit(specs)));
+            let ask = self.world.vouched(submit(specs));
+            txs.push(self.world.tx(account(CLIENT), ask));
         } else if !open.is_empty() && u.ratio(1, 4)? {
             let (job, ..) = u.choose(open)?;
             txs.push(self.world.tx(account(CLIENT), Action::CancelJob { job: *job }));
@@ -273,6 +289,85 @@ impl History {
             }
         }
         Ok(txs)
+    }
+
+    /// Whether a package opens: inputs mostly do, and so does a result unless only liars gave it.
+    fn opens(&self, job: JobId, about: Message) -> bool {
+        let entry = self.world.known(job);
+        match about {
+            Message::Inputs => inputs_open(&entry.spec),
+            Message::Result => {
+                let is_liar =
+                    |id: &NodeId| self.cast[usize::from(number_of(id))] == Character::Liar;
+                entry.live().any(|run| !is_liar(&run.node))
+            }
+        }
+    }
+
+    /// A liar complains about inputs whether they open or not.
+    fn false_complaint(
+        &self,
+        u: &mut Unstructured<'_>,
+        number: u8,
+        open: &[(JobId, JobEntry, Option<DisputeEntry>)],
+    ) -> Result<Option<Action>> {
+        let is_placed = |entry: &JobEntry| {
+            entry.live().any(|it| it.node == node(number) && it.state == RunState::Placed)
+        };
+        let mine = open.iter().find(|(_, entry, _)| is_placed(entry));
+        let complain = |job: JobId| Action::Complain { job, about: Message::Inputs, key: [1; 32] };
+        let job = mine.map(|(job, ..)| *job).filter(|_| u.ratio(1, 4).unwrap_or(false));
+        Ok(job.map(complain))
+    }
+
+    /// What validators say about complaints: three the truth, if they are there, one its opposite.
+    /// The client complains about any result now and then.
+    fn court(&self, u: &mut Unstructured<'_>, is_healing: bool) -> Result<Vec<CheckedTx>> {
+        let jobs: Vec<JobId> = self.world.ids(Noun::Job).into_iter().map(JobId::new).collect();
+        let mut votes: BTreeMap<u8, Vec<Action>> = BTreeMap::new();
+        let mut complaints = Vec::new();
+        for job in jobs {
+            let complaint = self.world.complaint(&job).filter(|it| it.is_open());
+            for seat in 0..4 {
+                let place = |key| {
+                    let seats = self.world.rules.genesis.validators();
+                    seats.iter().position(|seat| seat.key == key).expect("a seat")
+                };
+                let place = place(vote_key(seat));
+                let is_new =
+                    |it: &&ComplaintEntry| !it.opens.contains(place) && !it.fails.contains(place);
+                if let Some(complaint) = complaint.as_ref().filter(is_new)
+                    && (is_healing || u.ratio(1, 2)?)
+                {
+                    let opens = self.opens(job, complaint.about) != (seat == 3);
+                    let vote = Action::JudgeComplaint { job, opens };
+                    votes.entry(seat).or_default().push(vote);
+                }
+            }
+            let is_settled = self.world.status(job) == JobStatus::Settled;
+            if !is_healing && is_settled && u.ratio(1, 8)? {
+                let about = Message::Result;
+                complaints.push(Action::Complain { job, about, key: [2; 32] });
+            }
+        }
+        let votes = votes.into_iter().flat_map(|(seat, all)| self.beside(owner(seat), all));
+        let mut txs: Vec<CheckedTx> = votes.collect();
+        txs.extend(self.beside(account(CLIENT), complaints));
+        Ok(txs)
+    }
+
+    /// Transactions in a lane of their own, beside what the sender does otherwise.
+    fn beside(&self, sender: AccountId, actions: Vec<Action>) -> Vec<CheckedTx> {
+        let lane = Lane::new(1).expect("a lane");
+        let first = self.world.account(&sender).lanes.next(lane).get();
+        let numbered = actions.into_iter().zip(first..);
+        numbered
+            .map(|(action, number)| {
+                let nonce = Nonce::new(number);
+                let body = self.world.body(sender, action);
+                self.world.sign(TxBody { lane, nonce, ..body })
+            })
+            .collect()
     }
 
     /// A block in which everybody acts; all certificates come, or some.
@@ -337,7 +432,7 @@ impl History {
             assert!(entry.is_none_or(|entry| entry.status.is_final()), "{job} has not ended");
         }
         assert_eq!(self.world.totals().escrow, Amount::ZERO);
-        for noun in [Noun::Dispute, Noun::Job] {
+        for noun in [Noun::Dispute, Noun::Complaint, Noun::Job] {
             assert_eq!(self.world.ids(noun).len(), 0, "{noun:?} left");
         }
         for (number, character) in (0..).zip(&self.cast) {
@@ -351,6 +446,14 @@ impl History {
             }
         }
     }
+}
+
+/// Whether the inputs of a job open: those of an eighth of all jobs do not.
+fn inputs_open(spec: &JobSpec) -> bool {
+    let tg_types::Work::Tensor { inputs, .. } = spec.work else {
+        return true;
+    };
+    inputs.as_bytes()[0] % 8 != 0
 }
 
 fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
@@ -397,7 +500,13 @@ fn prop_jobs_end_and_the_honest_lose_nothing() {
 }
 
 /// What the histories below must have seen.
-const EXPECTED: [Reason; 34] = [
+const EXPECTED: [Reason; 40] = [
+    Reason::Complained,
+    Reason::ComplaintJudged,
+    Reason::ComplaintUpheld,
+    Reason::ComplaintRejected,
+    Reason::ComplaintLapsed,
+    Reason::PackageDoesNotOpen,
     Reason::JobPlaced,
     Reason::RunGivenUp,
     Reason::RunMissed,

@@ -58,7 +58,10 @@ fn opening_that_does_not_fit_its_seal_is_refused() {
     world.refused(0, reveal_as(0, job, &wrong(1)), Reason::SealWrong);
     let opened = |result, salt| {
         let opened = OpenedResult { job, result, salt };
-        Action::RevealResults { results: List::new(vec![opened]).expect("one") }
+        Action::RevealResults {
+            results: List::new(vec![opened]).expect("one"),
+            vouchers: List::default(),
+        }
     };
     world.refused(0, opened(right(), [9; 32]), Reason::SealWrong);
     let other_package = RunResult { package: Hash32::new([1; 32]), ..right() };
@@ -76,7 +79,10 @@ fn copied_seal_cannot_be_opened_by_the_copier() {
     world.act(1, commit);
     world.act(0, reveal_as(0, job, &right()));
     let copied = OpenedResult { job, result: right(), salt: [0; 32] };
-    let copied = Action::RevealResults { results: List::new(vec![copied]).expect("one") };
+    let copied = Action::RevealResults {
+        results: List::new(vec![copied]).expect("one"),
+        vouchers: List::default(),
+    };
     world.refused(1, copied, Reason::SealWrong);
     world.refused(1, reveal_as(1, job, &right()), Reason::SealWrong);
 }
@@ -94,7 +100,7 @@ fn report_about_many_jobs_counts_for_those_it_can() {
     assert_eq!(events, [committed(first), committed(second)]);
     let opened = |job| OpenedResult { job, result: right(), salt: [0; 32] };
     let results = List::new(vec![opened(second), opened(first)]).expect("two");
-    world.act(0, Action::RevealResults { results });
+    world.act(0, Action::RevealResults { results, vouchers: List::default() });
     assert!([first, second].map(|job| world.status(job)) == [JobStatus::Settled; 2]);
 }
 
@@ -456,7 +462,10 @@ fn run_all(world: &mut World, jobs: &[JobId]) {
         let results = mine.iter().map(|job| OpenedResult { job: *job, result, salt }).collect();
         let commit = Action::CommitResults { seals: List::new(seals).expect("a few") };
         commits.push((number, commit));
-        let reveal = Action::RevealResults { results: List::new(results).expect("a few") };
+        let reveal = Action::RevealResults {
+            results: List::new(results).expect("a few"),
+            vouchers: List::default(),
+        };
         reveals.push((number, reveal));
     }
     for actions in [commits, reveals] {

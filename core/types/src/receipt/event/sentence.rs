@@ -1,0 +1,244 @@
+//! Events in sentences for people. Apart, because words change more often than facts.
+
+use super::Event;
+use crate::job::Message;
+
+impl Event {
+    /// What happened, for people.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::AccountCredited { account, amount } => {
+                format!("The genesis gave {amount} to {account}.")
+            }
+            Self::Transferred { from, to, amount } => format!("{from} paid {amount} to {to}."),
+            Self::Staked { account, amount } => format!("{account} put {amount} at stake."),
+            Self::UnbondingStarted { account, amount, due } => {
+                format!("{account} called back {amount} of stake, released at {due}.")
+            }
+            Self::Unbonded { account, amount } => {
+                format!("{amount} of stake was released to {account}.")
+            }
+            Self::NodeRegistered { node, owner } => format!("{owner} registered node {node}."),
+            Self::NodeChanged { node, owner } => format!("{owner} changed node {node}."),
+            Self::NodeLeft { node, owner } => format!("{owner} took out node {node}."),
+            Self::NodeDropped { node, owner } => {
+                format!("Node {node} of {owner} was dropped, because a quorum did not see it.")
+            }
+            Self::AbsenceReported { reporter, epoch, count } => {
+                format!("{reporter} did not see {count} nodes in epoch {epoch}.")
+            }
+            Self::Slashed { offender, reporter, amount, bounty } => format!(
+                "{offender} voted twice and lost {amount}, of which {reporter} got {bounty}."
+            ),
+            Self::PenaltyTaken { account, amount } => {
+                format!("{account} paid a penalty of {amount}, which was burned.")
+            }
+            Self::BeaconRecorded { .. }
+            | Self::ProgramRecorded { .. }
+            | Self::JobQueued { .. }
+            | Self::JobCancelled { .. }
+            | Self::JobExpired { .. }
+            | Self::JobPlaced { .. }
+            | Self::RunEnded { .. }
+            | Self::ResultCommitted { .. }
+            | Self::ResultRevealed { .. }
+            | Self::CheckDrawn { .. }
+            | Self::ResultNotDrawn { .. }
+            | Self::CheckCommitted { .. }
+            | Self::CheckPassed { .. }
+            | Self::CheckMissed { .. } => self.sentence_about_work(),
+            Self::FeesShared { .. }
+            | Self::DisputeOpened { .. }
+            | Self::DisputeAnswered { .. }
+            | Self::ClaimPicked { .. }
+            | Self::DisputeEnded { .. }
+            | Self::RunsDisagreed { .. }
+            | Self::JobSettled { .. }
+            | Self::JobFailed { .. }
+            | Self::ProviderPaid { .. }
+            | Self::CheckerPaid { .. }
+            | Self::NodeSlashed { .. }
+            | Self::NodeFined { .. }
+            | Self::NodeAbsent { .. } => self.sentence_about_its_end(),
+            Self::CapacityAsked { .. }
+            | Self::CapacityCommitted { .. }
+            | Self::CapacityDrawn { .. }
+            | Self::CapacityShown { .. }
+            | Self::CapacityProved { .. }
+            | Self::CapacityMissed { .. } => self.sentence_about_capacity(),
+            Self::Complained { .. }
+            | Self::ComplaintJudged { .. }
+            | Self::ComplaintUpheld { .. }
+            | Self::ComplaintRejected { .. }
+            | Self::ComplaintLapsed { .. } => self.sentence_about_complaints(),
+        }
+    }
+
+    /// The sentence of an event about running and checking.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_work(&self) -> String {
+        match self {
+            Self::BeaconRecorded { height, beacon } => {
+                format!("The certificate of block {height} became beacon {beacon}.")
+            }
+            Self::ProgramRecorded { program, multiply_adds } => {
+                format!(
+                    "Program {program} is on record; a run takes {multiply_adds} multiply-adds."
+                )
+            }
+            Self::JobQueued { job, owner, escrow } => {
+                format!("Job {job} of {owner} was queued with {escrow} in escrow.")
+            }
+            Self::JobCancelled { job, owner, refund } => {
+                format!("{owner} cancelled job {job} and got {refund} back.")
+            }
+            Self::JobExpired { job, owner, refund } => {
+                format!("Job {job} was not done in time; {owner} got {refund} back.")
+            }
+            Self::JobPlaced { job, node, run, deadline } => {
+                format!("Job {job} was given to node {node} as run {run}, until {deadline}.")
+            }
+            Self::RunEnded { job, node, why } => {
+                format!("The run of job {job} on node {node} ended: {}", why.sentence())
+            }
+            Self::ResultCommitted { job, node } => {
+                format!("Node {node} committed to a result of job {job}.")
+            }
+            Self::ResultRevealed { job, node, result } => {
+                format!("Node {node} showed output {} of job {job}.", result.output)
+            }
+            Self::CheckDrawn { job, node, round } => {
+                format!("Node {node} was drawn to check job {job} in round {round}.")
+            }
+            Self::ResultNotDrawn { job } => {
+                format!("The result of job {job} was not drawn for an audit.")
+            }
+            Self::CheckCommitted { job, node } => {
+                format!("Node {node} committed to its answer on job {job}.")
+            }
+            Self::CheckPassed { job, node } => {
+                format!("Node {node} found the result of job {job} right.")
+            }
+            Self::CheckMissed { job, node } => {
+                format!("Node {node} did not answer on job {job} in time.")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The sentence of an event about what a node can do.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_capacity(&self) -> String {
+        match self {
+            Self::CapacityAsked { node, blocks, deadline, .. } => {
+                format!("Node {node} was asked to fill {blocks} KiB of memory until {deadline}.")
+            }
+            Self::CapacityCommitted { node, .. } => {
+                format!("Node {node} committed to a memory that it filled.")
+            }
+            Self::CapacityDrawn { node, deadline, .. } => {
+                format!("Blocks were drawn that node {node} has to show until {deadline}.")
+            }
+            Self::CapacityShown { node, shown } => {
+                format!("Node {node} showed the first {shown} of the blocks that were drawn.")
+            }
+            Self::CapacityProved { node, memory_mib, blocks, took } => format!(
+                "Node {node} filled {blocks} KiB of memory in {took} and is credited with \
+                 {memory_mib} MiB."
+            ),
+            Self::CapacityMissed { node, again } => format!(
+                "Node {node} did not show its capacity in time; it is asked again at {again}."
+            ),
+            _ => String::new(),
+        }
+    }
+
+    /// The sentence of an event about packages that do not open.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_complaints(&self) -> String {
+        let name = |about: &Message| match about {
+            Message::Inputs => "inputs",
+            Message::Result => "result",
+        };
+        match self {
+            Self::Complained { job, by, about, bond, .. } => format!(
+                "{by} says that the {} of job {job} cannot be opened, with a bond of {bond}.",
+                name(about)
+            ),
+            Self::ComplaintJudged { job, validator, opens } => {
+                let found = if *opens { "can" } else { "cannot" };
+                format!("{validator} found that the package of job {job} {found} be opened.")
+            }
+            Self::ComplaintUpheld { job, about, lost } => format!(
+                "Validators found that the {} of job {job} cannot be opened; {lost} was taken.",
+                name(about)
+            ),
+            Self::ComplaintRejected { job, about, by, lost } => format!(
+                "Validators found that the {} of job {job} can be opened; {by} lost {lost}.",
+                name(about)
+            ),
+            Self::ComplaintLapsed { job, about } => format!(
+                "Too few validators judged the complaint about the {} of job {job} in time.",
+                name(about)
+            ),
+            _ => String::new(),
+        }
+    }
+
+    /// The sentence of an event about disputes and settlements.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_its_end(&self) -> String {
+        match self {
+            Self::FeesShared { proposer, earned, burned, treasury } => format!(
+                "Of the block's fees {proposer} got {earned} and the treasury {treasury}; \
+                 {burned} was burned."
+            ),
+            Self::DisputeOpened { job, challenger, bond } => {
+                format!("{challenger} objects to the result of job {job} with a bond of {bond}.")
+            }
+            Self::DisputeAnswered { job, round } => {
+                format!("The provider answered round {round} of the dispute about job {job}.")
+            }
+            Self::ClaimPicked { job, round, child } => {
+                format!(
+                    "The challenger picked claim {child} in round {round} of the dispute about job \
+                     {job}."
+                )
+            }
+            Self::DisputeEnded { job, challenger, why } => {
+                format!("{challenger} objected to the result of job {job}: {}", why.sentence())
+            }
+            Self::RunsDisagreed { job } => {
+                format!("Runs of job {job} gave different outputs.")
+            }
+            Self::JobSettled { job, owner, charged, refund, .. } => {
+                format!(
+                    "The result of job {job} was accepted: {owner} paid {charged} and got {refund} \
+                     back."
+                )
+            }
+            Self::JobFailed { job, owner, refund } => {
+                format!("Job {job} ended without an accepted result; {owner} got {refund} back.")
+            }
+            Self::ProviderPaid { job, node, owner, amount } => {
+                format!("{owner} got {amount} for the run of job {job} by node {node}.")
+            }
+            Self::CheckerPaid { job, node, owner, amount } => {
+                format!("{owner} got {amount} for the check of job {job} by node {node}.")
+            }
+            Self::NodeSlashed { job, node, owner, amount, bounty } => {
+                format!(
+                    "{owner} lost {amount} of stake for what node {node} gave of job {job}; who \
+                     showed it got {bounty}."
+                )
+            }
+            Self::NodeFined { job, node, owner, amount } => {
+                format!("{owner} was fined {amount} for node {node} and job {job}.")
+            }
+            Self::NodeAbsent { node, owner } => {
+                format!("A quorum of validators does not see node {node} of {owner}.")
+            }
+            _ => String::new(),
+        }
+    }
+}

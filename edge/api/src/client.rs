@@ -14,11 +14,11 @@ pub use plan::{EXPIRY_HEIGHTS, PlanError, TxPlan};
 use crate::{
     document::{CertificateDocument, Document, NetworkDocument, ProofDocument, ReceiptDocument},
     rpc::{
-        AccountAnswer, AccountParams, BlockAnswer, BlockParams, CertificateParams, FaucetAnswer,
-        FaucetParams, JobAnswer, JobParams, JobsAnswer, JobsParams, NoParams, NodeAnswer,
-        NodeParams, NodesAnswer, NodesParams, NonceAnswer, NonceParams, ParamsAnswer, ProveParams,
-        ReceiptParams, Request, Response, RpcError, StatusAnswer, SubmitAnswer, SubmitParams,
-        TotalsAnswer, ValidatorsAnswer, Wait, method,
+        AccountAnswer, AccountParams, BlockAnswer, BlockParams, CertificateParams, DoorsAnswer,
+        FaucetAnswer, FaucetParams, JobAnswer, JobParams, JobsAnswer, JobsParams, NoParams,
+        NodeAnswer, NodeParams, NodesAnswer, NodesParams, NonceAnswer, NonceParams, ParamsAnswer,
+        ProveParams, ReceiptParams, Request, Response, RpcError, StatusAnswer, SubmitAnswer,
+        SubmitParams, TotalsAnswer, ValidatorsAnswer, Wait, method,
     },
     text::{Hex, Number, Text, Tgrid},
 };
@@ -307,6 +307,14 @@ impl Client {
     /// If the node is not reached or answers with an error.
     pub fn validators(&mut self) -> Result<ValidatorsAnswer, ClientError> {
         self.call(method::VALIDATORS, &NoParams {})
+    }
+
+    /// What seats say of their doors, as far as the node has heard.
+    ///
+    /// # Errors
+    /// If the node is not reached or answers with an error.
+    pub fn doors(&mut self) -> Result<DoorsAnswer, ClientError> {
+        self.call(method::DOORS, &NoParams {})
     }
 
     /// The parts of the supply.

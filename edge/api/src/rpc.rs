@@ -51,6 +51,8 @@ pub mod method {
     pub const JOB: &str = "job";
     /// The committee.
     pub const VALIDATORS: &str = "validators";
+    /// What seats say of their doors.
+    pub const DOORS: &str = "doors";
     /// The parts of the supply.
     pub const TOTALS: &str = "totals";
     /// The network, as a document with the whole genesis.
@@ -63,7 +65,7 @@ pub mod method {
     pub const PARAMS: &str = "params";
 
     /// All methods with what they take, in the order of the manual.
-    pub const ALL: [(&str, &str); 18] = [
+    pub const ALL: [(&str, &str); 19] = [
         (SUBMIT, "txs: list of hex, wait: none|final, timeout_ms, brief: true|false"),
         (ACCOUNT, "account: 64 digits"),
         (NONCE, "account: 64 digits, lane: 0 to 7"),
@@ -77,6 +79,7 @@ pub mod method {
         (JOBS, "limit, before: a place from `next`"),
         (JOB, "job: 64 digits"),
         (VALIDATORS, "nothing"),
+        (DOORS, "nothing"),
         (TOTALS, "nothing"),
         (GENESIS, "nothing"),
         (NETWORK, "nothing"),
@@ -482,6 +485,28 @@ pub struct ValidatorsAnswer {
     pub validators: Vec<ValidatorAnswer>,
     /// How many recent blocks were looked at.
     pub blocks: u64,
+}
+
+/// Where a seat's door is, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DoorAnswer {
+    /// The seat's key.
+    pub seat: Text<PublicKey>,
+    /// When it said so, by its clock.
+    pub issued: Number<Tick>,
+    /// The notice that it signed.
+    pub notice: Hex,
+}
+
+/// Answer of `doors`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DoorsAnswer {
+    /// The doors that this node has heard of, by seat.
+    pub doors: Vec<DoorAnswer>,
+    /// Seats of the committee.
+    pub seats: u64,
 }
 
 /// Answer of `totals`.

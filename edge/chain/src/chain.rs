@@ -11,6 +11,7 @@ use crate::{
     machine::{FinalReceipts, LedgerMachine, Outcome},
     mempool::Source,
     metrics::Metrics,
+    notice::{Notice, NoticeError, NoticeText},
     payload::Payload,
     record::Record,
 };
@@ -23,9 +24,9 @@ use tg_types::{
     genesis::Genesis,
     header::Header,
     ids::{AccountId, HeaderDigest, Noun, StateKey, TxId},
-    key::Domain,
+    key::{Domain, SecretKey},
     reason::Reason,
-    tick::Height,
+    tick::{Height, Tick},
     tx::{CheckedTx, Lane, Nonce, SignedTx},
 };
 use tokio::sync::{broadcast, oneshot};
@@ -249,7 +250,7 @@ impl Chain {
         if body.expires.get() > height.get().saturating_add(params.expiry_heights_max) {
             return Err(Reason::ExpiresTooFar);
         }
-        if body.fee < fee_floor(params, tx.size_bytes()) {
+        if body.fee < fee_floor(params, tx.size_bytes(), &body.action) {
             return Err(Reason::FeeTooLow);
         }
         let Some(account) = account else { return Err(Reason::FeeNotCovered) };
@@ -445,6 +446,26 @@ impl Chain {
         self.machine.take_evidence()
     }
 
+    /// Tells all nodes something in the name of a seat, in place of what it said before. Peers
+    /// hear it as far as they are connected now; what must be known is said again.
+    ///
+    /// # Errors
+    /// If the key has no seat.
+    pub fn post_notice(
+        &self,
+        key: &SecretKey,
+        now: Tick,
+        text: NoticeText,
+    ) -> Result<(), NoticeError> {
+        self.machine.notices.post(key, now, text, self.genesis())
+    }
+
+    /// The newest notice of every seat that this node has heard of, by key.
+    #[must_use]
+    pub fn notices(&self) -> Vec<Notice> {
+        self.machine.notices.held()
+    }
+
     /// The last final header with its digest, `None` before the first block.
     #[must_use]
     pub fn tip(&self) -> Option<(Header, HeaderDigest)> {
@@ -453,7 +474,7 @@ impl Chain {
 
     /// What this node holds in memory besides its state: what, how many, and how many at most.
     #[must_use]
-    pub fn held(&self) -> [(&'static str, usize, usize); 7] {
+    pub fn held(&self) -> [(&'static str, usize, usize); 8] {
         self.machine.held()
     }
 }

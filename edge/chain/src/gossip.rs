@@ -1,8 +1,13 @@
-//! What nodes tell each other beside consensus: waiting transactions and missing certificates.
+//! What nodes tell each other beside consensus: waiting transactions, missing certificates, and
+//! notices of seats.
 
-use crate::payload::{HeightCertificate, TXS_MAX, format_byte};
+use crate::{
+    notice::Notice,
+    payload::{HeightCertificate, TXS_MAX, format_byte},
+};
 use tg_types::{
     codec::{Decode, DecodeError, Encode, FORMAT_VERSION, Reader, encode_list},
+    genesis::SEATS_MAX,
     tick::Height,
     tx::SignedTx,
 };
@@ -25,6 +30,10 @@ pub enum Gossip {
     /// The answer of a seat that has not got the certificate either: its own signature, so that
     /// the asker can make it again.
     Acknowledgement(HeightCertificate),
+    /// Notices that the sender holds, at most one of each seat.
+    Notices(Vec<Notice>),
+    /// The sender has heard of no other seat yet.
+    NoticesWanted,
 }
 
 impl Encode for Gossip {
@@ -47,12 +56,17 @@ impl Encode for Gossip {
                 4u8.encode(out);
                 signed.encode(out);
             }
+            Self::Notices(notices) => {
+                5u8.encode(out);
+                encode_list(notices, out);
+            }
+            Self::NoticesWanted => 6u8.encode(out),
         }
     }
 }
 
 impl Decode for Gossip {
-    const BYTES_MIN: usize = 3;
+    const BYTES_MIN: usize = 2;
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         format_byte(reader)?;
@@ -62,6 +76,8 @@ impl Decode for Gossip {
             2 => Ok(Self::CertificatesWanted(Height::decode(reader)?)),
             3 => Ok(Self::Certificates(reader.list(CERTIFICATES_MAX)?)),
             4 => Ok(Self::Acknowledgement(HeightCertificate::decode(reader)?)),
+            5 => Ok(Self::Notices(reader.list(SEATS_MAX)?)),
+            6 => Ok(Self::NoticesWanted),
             found => Err(DecodeError::Tag { at, found: found.into(), expected: "gossip message" }),
         }
     }
@@ -70,7 +86,7 @@ impl Decode for Gossip {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{payload::Payload, record::Record};
+    use crate::{notice, payload::Payload, record::Record};
     use tg_types::receipt::BlockReceipt;
 
     /// Goal: bytes from a peer never panic and have one form. Method: random bytes, and every
@@ -107,6 +123,8 @@ mod tests {
             Gossip::CertificatesWanted(Height::new(9)),
             Gossip::Certificates(vec![certificate()]),
             Gossip::Acknowledgement(certificate()),
+            Gossip::Notices(vec![notice::tests::notice(1, 5), notice::tests::notice(2, 6)]),
+            Gossip::NoticesWanted,
         ]);
     }
 

@@ -13,6 +13,7 @@ mod machine;
 pub mod mempool;
 pub mod metrics;
 pub mod network;
+pub mod notice;
 mod outbox;
 pub mod payload;
 pub mod record;
@@ -21,6 +22,7 @@ mod start;
 
 pub use chain::{Chain, ChainError, ChainStatus, Happening, History, NONCE_AHEAD_MAX};
 pub use machine::{FinalReceipts, Outcome};
+pub use notice::{Notice, NoticeError};
 pub use start::{
     ChainConfig, ChainStartError, IndexPlace, Prepared, RunningChain, genesis_header, prepare,
     start,

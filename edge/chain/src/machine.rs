@@ -10,6 +10,7 @@ use crate::{
     gossip::{Gossip, MESSAGE_BYTES_MAX},
     mempool::{Mempool, Source},
     metrics::Metrics,
+    notice::NoticeBoard,
     outbox::Outbox,
     payload::{HeightCertificate, Payload},
     record::Record,
@@ -138,6 +139,7 @@ pub(crate) struct LedgerMachine {
     batches: AtomicU64,
     /// Keys of those who have sent before.
     points: Mutex<KeyPoints>,
+    pub(crate) notices: NoticeBoard,
     pub(crate) metrics: Metrics,
 }
 
@@ -179,6 +181,7 @@ impl LedgerMachine {
             seed,
             batches: AtomicU64::new(0),
             points: Mutex::default(),
+            notices: NoticeBoard::default(),
             metrics: Metrics::default(),
         })
     }
@@ -560,6 +563,14 @@ impl Machine for SharedLedger {
                 self.0.receive_certificates(certificates);
                 None
             }
+            Gossip::Notices(notices) => {
+                self.0.notices.receive(notices, &self.0.rules.genesis);
+                None
+            }
+            Gossip::NoticesWanted => {
+                let held = self.0.notices.held();
+                (!held.is_empty()).then(|| Gossip::Notices(held).to_bytes().into())
+            }
         }
     }
 
@@ -602,6 +613,7 @@ impl Machine for SharedLedger {
             messages.push(Gossip::CertificatesWanted(lacking).to_bytes().into());
             self.0.shared().asked_at = tip;
         }
+        messages.extend(self.0.notices.due().iter().map(|due| due.to_bytes().into()));
         messages
     }
 }
@@ -626,7 +638,7 @@ fn pack(outbox: Vec<Arc<CheckedTx>>) -> Vec<Bytes> {
 
 impl LedgerMachine {
     /// What this machine holds in memory, each with its bound.
-    pub(crate) fn held(&self) -> [(&'static str, usize, usize); 7] {
+    pub(crate) fn held(&self) -> [(&'static str, usize, usize); 8] {
         let shared = self.shared();
         let pool = shared.pool.most();
         let block = usize::try_from(self.rules.genesis.params().block_tx_max).unwrap_or(usize::MAX);
@@ -640,6 +652,7 @@ impl LedgerMachine {
             ("waiters", shared.waiters.len(), WAITERS_MAX),
             ("pieces of evidence", shared.evidence.len(), EVIDENCE_MAX),
             ("recent blocks", shared.recent.len(), RECENT_MAX),
+            ("notices", self.notices.held().len(), self.rules.genesis.validators().len()),
         ]
     }
 }

@@ -1,5 +1,7 @@
 //! A machine in the network: its key, its way to the relays, what it asks and what it serves.
 
+mod home;
+
 use crate::blobs::{BlobError, BlobPlace, Blobs, Store};
 use crate::call::{self, CallError, FrameStream, Patience};
 use crate::dial::{self, Dialer, Route, RouteError, Routes};

@@ -8,20 +8,20 @@ use super::{
 use crate::{
     document::{CertificateDocument, Document, NetworkDocument, ProofDocument, ReceiptDocument},
     rpc::{
-        AccountAnswer, AccountParams, BlockAnswer, BlockParams, CertificateParams, NoParams,
-        NonceAnswer, NonceParams, ParamsAnswer, ProveParams, ReceiptParams, RpcError, StatusAnswer,
-        TotalsAnswer, ValidatorAnswer, ValidatorsAnswer, method,
+        AccountAnswer, AccountParams, BlockAnswer, BlockParams, CertificateParams, DoorAnswer,
+        DoorsAnswer, NoParams, NonceAnswer, NonceParams, ParamsAnswer, ProveParams, ReceiptParams,
+        RpcError, StatusAnswer, TotalsAnswer, ValidatorAnswer, ValidatorsAnswer, method,
     },
-    text::{Number, Text},
+    text::{Hex, Number, Text},
     view::{EventView, HeaderView, ReceiptView, SeatView, TxView},
 };
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::time::Duration;
-use tg_chain::light::CertifiedHeader;
+use tg_chain::{Notice, light::CertifiedHeader};
 use tg_ledger::{AccountEntry, StakeEntry, ValidatorEntry, keys};
-use tg_types::{Header, Height, StateKey, ValidatorSeat};
+use tg_types::{Encode as _, Header, Height, StateKey, ValidatorSeat};
 use tokio::time::Instant;
 
 /// Calls a method. Where parameters do not fit, the hint says what the method takes.
@@ -60,6 +60,10 @@ async fn dispatch(shared: &Shared, name: &str, params: Value) -> Result<Value, R
         method::VALIDATORS => {
             let NoParams {} = read(params)?;
             json(&validators(shared).await?)
+        }
+        method::DOORS => {
+            let NoParams {} = read(params)?;
+            json(&doors(shared))
         }
         method::TOTALS => {
             let NoParams {} = read(params)?;
@@ -286,6 +290,19 @@ pub(super) async fn validators(shared: &Shared) -> Result<ValidatorsAnswer, RpcE
         validators.push(validator(shared, seat, &recent).await?);
     }
     Ok(ValidatorsAnswer { validators, blocks: count(recent.len()) })
+}
+
+/// The method `doors`, also at its own address.
+pub(super) fn doors(shared: &Shared) -> DoorsAnswer {
+    let answer = |notice: &Notice| DoorAnswer {
+        seat: Text(notice.seat()),
+        issued: Number(notice.issued()),
+        notice: Hex(notice.to_bytes()),
+    };
+    DoorsAnswer {
+        doors: shared.chain.notices().iter().map(answer).collect(),
+        seats: count(shared.chain.genesis().validators().len()),
+    }
 }
 
 async fn validator(

@@ -56,8 +56,8 @@ fn early_error(status: StatusCode, error: RpcError) -> Response {
 }
 
 async fn not_found() -> Response {
-    let hint = "addresses are /, /jobs, /nodes, /v1/jobs, /v1/nodes, /v1/receipts, /rpc, /events, \
-                /metrics and /health";
+    let hint = "addresses are /, /jobs, /nodes, /v1/jobs, /v1/nodes, /v1/receipts, /v1/doors, \
+                /rpc, /events, /metrics and /health";
     plain_error(StatusCode::NOT_FOUND, &errors::unknown("this address", hint))
 }
 

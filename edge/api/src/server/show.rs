@@ -47,6 +47,7 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route("/v1/nodes", get(nodes_json))
         .route("/v1/nodes/{id}", get(node_json))
         .route("/v1/receipts/{tx}", get(receipt_json))
+        .route("/v1/doors", get(doors_json))
 }
 
 async fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -226,6 +227,11 @@ async fn job_json(State(shared): AppState, Path(id): Path<String>) -> Response {
 async fn node_json(State(shared): AppState, Path(id): Path<String>, address: Uri) -> Response {
     let shared = &*shared;
     json(shared, async { work::node(shared, node_params(&id, &address)?).await }).await
+}
+
+async fn doors_json(State(shared): AppState) -> Response {
+    let shared = &*shared;
+    json(shared, async { Ok(methods::doors(shared)) }).await
 }
 
 async fn receipt_json(State(shared): AppState, Path(tx): Path<String>) -> Response {

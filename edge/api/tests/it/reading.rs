@@ -2,7 +2,8 @@
 
 use crate::world::{World, account, split};
 use tg_api::document::NetworkWord;
-use tg_types::{Amount, Decode as _, Height};
+use tg_chain::Notice;
+use tg_types::{Amount, Decode as _, Height, Tick};
 
 pub(crate) fn read_methods_answer(world: &World) {
     let mut client = world.client();
@@ -22,6 +23,18 @@ pub(crate) fn read_methods_answer(world: &World) {
     assert_eq!(seat.key.0, genesis.validators()[0].key);
     assert_eq!((seat.stake.active.0, seat.slashed), (genesis.validators()[0].stake, None));
     assert!(seat.proposed >= 1 && seat.proposed_last.is_some(), "a sole seat proposes all blocks");
+
+    let none = client.doors().expect("doors");
+    assert_eq!((none.doors.len(), none.seats), (0, 1));
+    world.post_notice(b"come in");
+    let doors = client.doors().expect("doors").doors;
+    let [door] = &doors[..] else { panic!("one door") };
+    assert_eq!((door.seat.0, door.issued.0), (genesis.validators()[0].key, Tick::new(7)));
+    let notice = Notice::from_bytes(&door.notice.0).expect("canonical");
+    assert_eq!((notice.check(genesis), notice.text()), (Ok(()), &b"come in"[..]));
+    let page: serde_json::Value =
+        serde_json::from_str(&client.get("/v1/doors").expect("an address")).expect("JSON");
+    assert_eq!(page["doors"][0], serde_json::to_value(door).expect("plain data"));
 
     let totals = client.totals().expect("totals");
     assert!(totals.balanced);

@@ -13,8 +13,8 @@ use tg_chain::{
     network::{NetworkPlan, SeatPlan, make_network},
 };
 use tg_types::{
-    AccountId, Action, Amount, CapacityParams, Genesis, Height, Lane, NetworkKind, Nonce, Params,
-    SecretKey, SignedTx, Tick, bounded::Bytes,
+    AccountId, Action, Amount, CapacityParams, Genesis, Height, JobParams, Lane, NetworkKind,
+    Nonce, Params, SecretKey, SignedTx, Tick, bounded::Bytes,
 };
 
 pub(crate) struct World {
@@ -58,7 +58,11 @@ impl World {
                 (faucet.public().into(), tgrid(1_000_000)),
             ],
             treasury: tgrid(5),
-            params: Params { capacity: CapacityParams::OFF, ..Params::local() },
+            params: Params {
+                jobs: JobParams { is_vouched: false, ..Params::local().jobs },
+                capacity: CapacityParams::OFF,
+                ..Params::local()
+            },
             seed: [9; 32],
         })
         .expect("a network");
@@ -101,6 +105,13 @@ impl World {
             assert!(Instant::now() < deadline, "no block is certified");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// The seat tells everybody something.
+    pub(crate) fn post_notice(&self, text: &[u8]) {
+        let text = Bytes::new(text.to_vec()).expect("short");
+        let seat = SecretKey::from_seed([1; 32]);
+        self.node.chain.post_notice(&seat, Tick::new(7), text).expect("it has a seat");
     }
 
     pub(crate) fn client(&self) -> Client {

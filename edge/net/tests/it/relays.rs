@@ -8,7 +8,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
-use tg_net::{CertificatePlace, OnlineError, Peer, Relay, RelayAllow, RelayError, RelaySettings};
+use tg_net::{
+    CertificatePlace, OnlineError, Peer, Relay, RelayAllow, RelayError, RelaySettings, Route,
+    RouteError,
+};
 use tg_types::Hash32;
 use tokio::time::{sleep, timeout};
 
@@ -158,4 +161,30 @@ async fn port_that_stays_taken_is_given_up() {
     let listen = taken.local_addr().expect("an address");
     let refused = Relay::start(RelaySettings::new(listen)).await;
     assert!(matches!(refused, Err(RelayError::Listen { attempts: 20, .. })), "{refused:?}");
+}
+
+/// Goal: who stays behind its own relay can call others behind theirs, and is not found there.
+/// Method: two relays with one peer each; the one knows the other's relay only to call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn peer_calls_behind_another_relay_and_stays_at_home() {
+    let (here, there) = (relay().await, relay().await);
+    let far = peer(1, there.info(), relay_only()).await;
+    serve(&far, Script::silent(), &Arc::default());
+    let near = peer(2, here.info(), relay_only()).await;
+    assert_eq!(near.home(), Some(here.info().url.clone()));
+    let route = Route::relayed(there.info().url.clone());
+    let unknown = RouteError::UnknownRelay { relay: there.info().url.clone() };
+    assert_eq!(near.add_route(id(1), route.clone()), Err(unknown));
+    near.trust_relay(there.info()).expect("few");
+    near.add_route(id(1), route).expect("is known now");
+    let answer = near.call(id(1), b"who..".to_vec()).await.expect("answers");
+    assert_eq!(answer, id(2).as_bytes());
+    assert_eq!(near.home(), Some(here.info().url.clone()));
+    for peer in [&near, &far] {
+        peer.stop().await.expect("stops");
+    }
+    assert_eq!(near.home(), None);
+    for relay in [here, there] {
+        relay.stop().await.expect("stops");
+    }
 }

@@ -25,20 +25,21 @@ use desk::Desk;
 use notes::{Note, Notes};
 use outbox::Outbox;
 use packages::Packages;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::message::{EventList, Reply};
-use tg_gateway::{Gateway, GatewayError};
-use tg_ledger::{JobEntry, NodeEntry, RunState, keys};
-use tg_net::RelayUrl;
+use tg_gateway::{Blocks, Gateway, GatewayError};
+use tg_ledger::{AccountEntry, JobEntry, NodeEntry, RunState, keys};
 use tg_privacy::WrapSecret;
 use tg_types::{
-    Amount, Decode, Event, Hash32, JobId, JobStatus, NodeId, RunFailure, RunResult, SecretKey,
+    AccountId, Action, Amount, Decode, Event, Hash32, JobId, JobStatus, Message, NodeId,
+    RunFailure, SecretKey,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use work::WorkError;
 
 /// How often validators are told that the node is there: several times in an epoch of absence.
 const HELLO_EVERY: Duration = Duration::from_millis(250);
@@ -57,8 +58,6 @@ pub struct AgentConfig {
     pub wrap: WrapSecret,
     /// The validators.
     pub gateway: Arc<Gateway>,
-    /// The relay behind which the node is.
-    pub relay: RelayUrl,
     /// Where random numbers come from.
     pub random: fn() -> Option<[u8; 32]>,
     /// Where strangers' programs are run; they are declined without.
@@ -77,6 +76,8 @@ pub enum Cheat {
     Results,
     /// It opens other blocks of its memory than were drawn.
     Capacity,
+    /// It computes and is right, but seals its results so that nobody can open them.
+    Sealed,
 }
 
 /// Why an agent does not start.
@@ -118,6 +119,8 @@ enum Report {
     Ran(JobId, Box<Ran>),
     /// A run cannot be done.
     Failed(JobId, RunFailure),
+    /// A run cannot be done because its inputs are wrong; their key shows it.
+    WrongInputs(JobId, [u8; 32]),
     /// A check is done; the answer waits for its turn.
     Checked(JobId, Box<check::Checked>),
     /// A result is wrong; the run shows how it ought to be.
@@ -130,8 +133,7 @@ enum Report {
 pub(crate) struct Ran {
     /// What a defence needs; nothing of a stranger's program, nor of a result that was only noted.
     pub(crate) run: Option<Arc<TensorRun>>,
-    pub(crate) result: RunResult,
-    pub(crate) salt: [u8; 32],
+    pub(crate) note: Note,
 }
 
 /// What runs and checks share.
@@ -148,6 +150,8 @@ struct Books {
     runs: BTreeMap<JobId, Ran>,
     /// Checks of ours whose answer is not shown.
     checks: BTreeMap<JobId, check::Checked>,
+    /// Jobs whose inputs we complain about.
+    complaints: BTreeSet<JobId>,
     /// Results we object to.
     objections: BTreeMap<JobId, Arc<dispute::Objection>>,
     /// The seed of the memory that is filled or kept.
@@ -242,8 +246,8 @@ impl State {
                 _ = stopped.changed() => break,
                 Some(report) = inbox.recv() => self.report(report).await,
                 frame = blocks.next() => match frame {
-                    Some(Ok(frame)) => self.block(&frame).await,
-                    Some(Err(_)) | None => {
+                    Some(frame) => self.block(&frame).await,
+                    None => {
                         tokio::time::sleep(FOLLOW_AGAIN).await;
                         self.config.gateway.turn();
                         blocks = self.follow().await;
@@ -258,7 +262,7 @@ impl State {
 
     /// Follows the chain, and catches up with what happened before: the node's own record says
     /// which jobs it has.
-    async fn follow(&mut self) -> tg_net::FrameStream {
+    async fn follow(&mut self) -> Blocks {
         loop {
             let Ok(blocks) = self.config.gateway.follow() else {
                 tokio::time::sleep(FOLLOW_AGAIN).await;
@@ -286,11 +290,14 @@ impl State {
         }
         for job in record.runs.as_slice() {
             let Some(entry) = gateway.entry::<JobEntry>(keys::job(job)).await? else { continue };
-            let ours = entry.live().find(|run| run.node == self.node);
-            if self.books.runs.contains_key(job) {
+            let ours = entry.live().find(|run| run.node == self.node).map(|run| run.state);
+            if let Some(ran) = self.books.runs.get(job) {
+                if matches!(ours, Some(RunState::Committed { .. })) {
+                    self.outbox.reveal(*job, &ran.note).await;
+                }
                 continue;
             }
-            match ours.map(|run| run.state) {
+            match ours {
                 Some(RunState::Placed) => self.begin_run(*job),
                 Some(RunState::Committed { .. } | RunState::Revealed { .. }) => {
                     self.remember(*job, &entry).await;
@@ -303,9 +310,9 @@ impl State {
 
     /// Takes up a result that was committed to before the agent died.
     async fn remember(&mut self, job: JobId, entry: &JobEntry) {
-        let Some(Note { result, salt }) = self.notes.find(&job) else { return };
-        self.books.runs.insert(job, Ran { run: None, result, salt });
-        self.outbox.reveal(job, result, salt).await;
+        let Some(note) = self.notes.find(&job) else { return };
+        self.outbox.reveal(job, &note).await;
+        self.books.runs.insert(job, Ran { run: None, note });
         if entry.status == JobStatus::Disputed {
             self.defend(job);
         }
@@ -326,9 +333,11 @@ impl State {
         let node = self.node;
         match *event {
             Event::JobPlaced { job, node: to, .. } if to == node => self.begin_run(job),
-            Event::ResultCommitted { job, node: by } if by == node => {
+            // Of several replicas none is shown before all have committed to theirs; so any of
+            // their commitments may be the one that was waited for.
+            Event::ResultCommitted { job, .. } => {
                 if let Some(ran) = self.books.runs.get(&job) {
-                    self.outbox.reveal(job, ran.result, ran.salt).await;
+                    self.outbox.reveal(job, &ran.note).await;
                 }
             }
             Event::ResultRevealed { node: by, .. } if by == node => {
@@ -368,6 +377,12 @@ impl State {
             Event::DisputeEnded { job, .. } => {
                 self.books.objections.remove(&job);
             }
+            Event::ComplaintRejected { job, about: Message::Inputs, .. }
+            | Event::ComplaintLapsed { job, about: Message::Inputs }
+                if self.books.complaints.remove(&job) =>
+            {
+                self.outbox.give_up(job, RunFailure::PackageWrong).await;
+            }
             Event::CapacityAsked { node: to, seed, blocks, .. } if to == node => {
                 self.begin_fill(Question { seed, blocks, then: Then::Commit });
             }
@@ -387,9 +402,10 @@ impl State {
 
     fn forget(&mut self, job: &JobId) {
         if self.books.runs.remove(job).is_some() {
-            self.notes.drop(job);
+            self.notes.forget(job);
         }
         self.books.checks.remove(job);
+        self.books.complaints.remove(job);
         self.books.objections.remove(job);
         self.tools.desk.remove(job);
     }
@@ -397,8 +413,8 @@ impl State {
     async fn report(&mut self, report: Report) {
         match report {
             Report::Ran(job, ran) => {
-                let seal = ran.result.seal(&self.node, &ran.salt);
-                self.notes.keep(&job, &Note { result: ran.result, salt: ran.salt });
+                let seal = ran.note.result.seal(&self.node, &ran.note.salt);
+                self.notes.keep(&job, &ran.note);
                 self.books.runs.insert(job, *ran);
                 self.outbox.commit(job, seal).await;
             }
@@ -406,6 +422,13 @@ impl State {
                 self.deeds.given_up += 1;
                 self.tell.send_replace(self.deeds);
                 self.outbox.give_up(job, failure).await;
+            }
+            Report::WrongInputs(job, key) => {
+                self.deeds.given_up += 1;
+                self.tell.send_replace(self.deeds);
+                self.books.complaints.insert(job);
+                let about = Message::Inputs;
+                self.outbox.send(Action::Complain { job, about, key }).await;
             }
             Report::Checked(job, checked) => {
                 let seal = checked.answer.seal(&self.node, &checked.salt);
@@ -481,7 +504,7 @@ impl State {
                 Ok(ran) => Report::Ran(job, Box::new(ran)),
                 Err(error) => {
                     tracing::warn!(%job, %error, "a run is given up");
-                    Report::Failed(job, error.failure())
+                    failed(&config, &tools, job, &error).await
                 }
             };
             // The agent has stopped if nobody hears this.
@@ -551,7 +574,27 @@ impl State {
 /// Tells all validators, again and again, that the node is there.
 async fn say_hello(config: Arc<AgentConfig>) {
     loop {
-        config.gateway.hello(&config.relay).await;
+        config.gateway.hello(HELLO_EVERY).await;
         tokio::time::sleep(HELLO_EVERY).await;
     }
+}
+
+/// What follows from a run that was not done: if its inputs are wrong and there is money for the
+/// bond, a complaint; otherwise it is given up.
+async fn failed(config: &AgentConfig, tools: &Tools, job: JobId, error: &WorkError) -> Report {
+    let failure = error.failure();
+    if failure == RunFailure::PackageWrong
+        && can_complain(config).await
+        && let Some(key) = work::key_of_wrong_inputs(config, tools, job).await
+    {
+        return Report::WrongInputs(job, key);
+    }
+    Report::Failed(job, failure)
+}
+
+async fn can_complain(config: &AgentConfig) -> bool {
+    let account = AccountId::from(config.key.public());
+    let entry = config.gateway.entry::<AccountEntry>(keys::account(&account)).await;
+    let balance = entry.ok().flatten().map_or(Amount::ZERO, |entry| entry.balance);
+    balance > config.gateway.params().jobs.complaint_bond
 }

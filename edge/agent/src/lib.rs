@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod chance;
+pub mod contents;
 pub mod float_run;
 pub mod task_run;
 pub mod tensor_run;

@@ -6,9 +6,9 @@ use tg_gateway::package::{Blobs, blobs};
 use tg_gateway::{PackageError, TensorInputs};
 use tg_tensor::commit::Salt;
 use tg_tensor::trace::{Run, Subject, Trace, TraceError, Witness, WitnessError, inputs_root};
-use tg_tensor::{Model, ModelError, Options, RunError, Runner, Tensor, TensorError};
+use tg_tensor::{Model, ModelError, Options, Program, RunError, Runner, Tensor, TensorError};
 use tg_types::hash::{Tag, tagged};
-use tg_types::{Bytes, Work};
+use tg_types::{Bytes, Decode as _, Work};
 
 const TRACE_SALT: Tag = Tag::new("tensorgrid/trace salt");
 
@@ -21,6 +21,14 @@ pub enum TensorRunError {
     /// An input cannot be read.
     #[error("input {index} cannot be read")]
     Input {
+        /// Which.
+        index: usize,
+        /// What is wrong with it.
+        source: TensorError,
+    },
+    /// An output cannot be read.
+    #[error("output {index} cannot be read")]
+    Output {
         /// Which.
         index: usize,
         /// What is wrong with it.
@@ -59,18 +67,8 @@ impl TensorRun {
     /// # Errors
     /// If the package is not what the job says, or does not run.
     pub fn new(package: &TensorInputs, work: &Work) -> Result<Self, TensorRunError> {
-        let Work::Tensor { program, weights, inputs: root, salt: mark } = work else {
-            return Err(TensorRunError::OtherWork);
-        };
-        let model = Model::from_bytes(package.model.as_slice())?;
-        if model.id() != *program || model.weights_root() != *weights {
-            return Err(TensorRunError::OtherWork);
-        }
+        let (model, inputs) = check_inputs(package, work)?;
         let (inputs_salt, salt) = (Salt::new(package.salt), trace_salt(&package.salt));
-        let inputs = read_inputs(&model, package)?;
-        if inputs_root(&inputs, &inputs_salt) != *root || salt.mark() != *mark {
-            return Err(TensorRunError::OtherWork);
-        }
         let model = Arc::new(model);
         let runner = Runner::new(Arc::clone(&model), Options::default());
         let operations = runner.run_keeping(&inputs)?;
@@ -135,6 +133,45 @@ impl TensorRun {
         self.trace = Trace::of(program, *self.trace.salt(), &self.operations)?;
         Ok(self)
     }
+}
+
+/// The model and the inputs of a package, if they are what the job names.
+///
+/// # Errors
+/// If they are something else, or cannot be read.
+pub fn check_inputs(
+    package: &TensorInputs,
+    work: &Work,
+) -> Result<(Model, Vec<Tensor>), TensorRunError> {
+    let Work::Tensor { program, weights, inputs: root, salt: mark } = work else {
+        return Err(TensorRunError::OtherWork);
+    };
+    let model = Model::from_bytes(package.model.as_slice())?;
+    if model.id() != *program || model.weights_root() != *weights {
+        return Err(TensorRunError::OtherWork);
+    }
+    let inputs = read_inputs(&model, package)?;
+    let is_named = inputs_root(&inputs, &Salt::new(package.salt)) == *root
+        && trace_salt(&package.salt).mark() == *mark;
+    if is_named { Ok((model, inputs)) } else { Err(TensorRunError::OtherWork) }
+}
+
+/// The outputs of a program, as a package carries them.
+///
+/// # Errors
+/// If there are too few or too many, or one cannot be read.
+pub fn read_outputs(program: &Program, plain: &[u8]) -> Result<Vec<Tensor>, TensorRunError> {
+    let given = Blobs::from_bytes(plain).map_err(|error| TensorRunError::Package(error.into()))?;
+    let (stated, given) = (program.outputs(), given.as_slice());
+    if stated.len() != given.len() {
+        return Err(TensorRunError::OtherWork);
+    }
+    let read = stated.iter().zip(given).enumerate().map(|(index, (output, bytes))| {
+        let spec = program.spec(output.value).ok_or(TensorRunError::OtherWork)?;
+        Tensor::from_bytes(&spec, bytes.as_slice())
+            .map_err(|source| TensorRunError::Output { index, source })
+    });
+    read.collect()
 }
 
 fn read_inputs(model: &Model, package: &TensorInputs) -> Result<Vec<Tensor>, TensorRunError> {

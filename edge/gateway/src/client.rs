@@ -1,20 +1,25 @@
 //! The asking side: a provider or a client that knows some validators and speaks to whichever
 //! answers.
 
+use crate::card::{DoorCard, cards};
 use crate::message::{Failure, ListedEntry, Reply, Request};
-use crate::package::{Package, PackageError, Whose, share_context};
+use crate::package::{Holders, Package, PackageError, Whose, share_context};
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt as _, TryFutureExt as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tg_net::{
     BlobGate, BlobId, CallError, CallHandler, FetchOrder, FrameStream, Peer, PeerId, Readers,
-    RelayUrl, Route, ServeError, Services, ShareList,
+    Route, ServeError, Services, ShareList,
 };
-use tg_privacy::{Share, WrapPublic, WrapSecret, unwrap_share};
+use tg_privacy::{ContentKey, Share, Threshold, WrapSecret, unwrap_share};
+use tg_types::genesis::ValidatorSeat;
 use tg_types::key::Domain;
 use tg_types::{
     AccountId, Action, Amount, Bytes, Decode, DecodeError, Encode, Genesis, GenesisHash, Hash32,
-    Height, JobId, Lane, Nonce, Params, Reason, SecretKey, StateKey, Tick, TxBody, TxId,
+    Height, JobId, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignatures, SecretKey,
+    StateKey, Tick, TxBody, TxId, Voucher,
 };
 
 /// Why a validator gave no useful answer.
@@ -23,6 +28,12 @@ pub enum GatewayError {
     /// None of them answered.
     #[error("no validator answers")]
     Call(#[from] CallError),
+    /// They are silent.
+    #[error("validator is silent for {} s", .after.as_secs())]
+    Silent {
+        /// How long was waited.
+        after: Duration,
+    },
     /// They refused.
     #[error("validator refuses")]
     Refused(#[source] Failure),
@@ -60,6 +71,23 @@ pub enum GatewayError {
     OtherNetwork,
 }
 
+/// A package whose key is known.
+pub struct Opened {
+    /// The key.
+    pub key: ContentKey,
+    /// What is in it; an error if the key does not open it.
+    pub plain: Result<Vec<u8>, PackageError>,
+}
+
+/// A package that validators keep.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The package.
+    pub package: PackageRef,
+    /// Their word for it, for the transaction that names the package.
+    pub voucher: Voucher,
+}
+
 /// How far the network is.
 #[derive(Clone, Copy, Debug)]
 pub struct Status {
@@ -69,19 +97,41 @@ pub struct Status {
     pub tick: Tick,
 }
 
+/// What a validator tells of the chain, block by block.
+pub struct Blocks {
+    frames: FrameStream,
+    heard: Instant,
+}
+
+impl Blocks {
+    /// The next message; `None` when the validator has ended, failed, or been silent for so long
+    /// that it must be gone. Giving up waiting loses nothing.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
+        let left = SILENCE.saturating_sub(self.heard.elapsed());
+        let frame = tokio::time::timeout(left, self.frames.next()).await.ok()??.ok()?;
+        self.heard = Instant::now();
+        Some(frame)
+    }
+}
+
 /// Validators, as a provider or a client sees them.
 pub struct Gateway {
     peer: Peer,
     validators: Vec<PeerId>,
     domain: Domain,
     params: Params,
+    /// Seats of the committee, also those that nobody told us of.
+    seats: Vec<ValidatorSeat>,
+    /// How many of them must keep a package and hold shares of its key.
+    quorum: usize,
     /// What validators may fetch from us.
     shares: Arc<ShareList>,
     /// Who answered last; asked first.
     first: AtomicUsize,
 }
 
-/// Asks validators for the first state of the network whose hash is known.
+/// Asks validators for the first state of the network whose hash is known: one after the other,
+/// the next one beside one that is slow. Gives also who answered.
 ///
 /// # Errors
 /// If none of them gives it.
@@ -89,32 +139,72 @@ pub async fn genesis_of(
     peer: &Peer,
     validators: &[PeerId],
     hash: GenesisHash,
-) -> Result<Genesis, GatewayError> {
+) -> Result<(Genesis, PeerId), GatewayError> {
+    let ask = |validator: PeerId| async move {
+        let reply = read(&peer.call(validator, Request::Genesis.to_bytes()).await?)?;
+        let Reply::Genesis { genesis } = reply else { return Err(GatewayError::Unexpected) };
+        let genesis = Genesis::from_bytes(genesis.as_slice())?;
+        match genesis.hash() == hash {
+            true => Ok((genesis, validator)),
+            false => Err(GatewayError::OtherNetwork),
+        }
+    };
+    let (mut left, mut asked) = (validators.iter(), FuturesUnordered::new());
     let mut last = GatewayError::NoValidator;
-    for validator in validators {
-        let reply = match peer.call(*validator, Request::Genesis.to_bytes()).await {
-            Ok(reply) => read(&reply),
-            Err(error) => Err(error.into()),
-        };
-        match reply {
-            Ok(Reply::Genesis { genesis }) => match Genesis::from_bytes(genesis.as_slice()) {
-                Ok(genesis) if genesis.hash() == hash => return Ok(genesis),
-                Ok(_) => last = GatewayError::OtherNetwork,
-                Err(error) => last = error.into(),
-            },
-            Ok(_) => last = GatewayError::Unexpected,
-            Err(error) => last = error,
+    loop {
+        let next = left.next();
+        asked.extend(next.map(|validator| ask(*validator)));
+        let patience = next.map_or(Duration::MAX, |_| SLOW);
+        match tokio::time::timeout(patience, asked.next()).await {
+            Ok(Some(Ok(found))) => return Ok(found),
+            Ok(Some(Err(error))) => last = error,
+            Ok(None) => return Err(last),
+            Err(_) => {} // slow, perhaps gone
         }
     }
-    Err(last)
+}
+
+/// Asks validators where the doors of all are: the cards that seats of this network have signed,
+/// in the order of the seats.
+///
+/// # Errors
+/// If none of them answers.
+pub async fn doors_of(
+    peer: &Peer,
+    validators: &[PeerId],
+    genesis: &Genesis,
+) -> Result<Vec<DoorCard>, GatewayError> {
+    let ask = |validator: &PeerId| {
+        let call = peer.call(*validator, Request::Doors.to_bytes());
+        async move { read(&call.await?) }
+    };
+    let mut asked: FuturesUnordered<_> = validators.iter().map(ask).collect();
+    let (mut notices, mut last) = (Vec::new(), Some(GatewayError::NoValidator));
+    // One answer will do; those who answer as fast may know more.
+    while let Ok(Some(answer)) =
+        tokio::time::timeout(last.as_ref().map_or(SLOW, |_| Duration::MAX), asked.next()).await
+    {
+        match answer {
+            Ok(Reply::Doors { notices: told }) => {
+                notices.extend_from_slice(told.as_slice());
+                last = None;
+            }
+            Ok(_) => last = last.map(|_| GatewayError::Unexpected),
+            Err(error) => last = last.map(|_| error),
+        }
+    }
+    last.map_or_else(|| Ok(cards(&notices, genesis)), Err)
 }
 
 impl Gateway {
-    /// A gateway to validators that the peer has routes to, in the order of their seats.
+    /// A gateway to validators of a network that the peer has routes to. The first is asked first.
     #[must_use]
-    pub fn new(peer: Peer, validators: Vec<PeerId>, domain: Domain, params: Params) -> Self {
+    pub fn new(peer: Peer, validators: Vec<PeerId>, genesis: &Genesis) -> Self {
+        let (domain, params) = (genesis.domain(), genesis.params().clone());
+        let seats = genesis.validators().to_vec();
+        let quorum = Threshold::quorum(seats.len()).map_or(seats.len(), |quorum| quorum.needed());
         let (shares, first) = (Arc::default(), AtomicUsize::new(0));
-        Self { peer, validators, domain, params, shares, first }
+        Self { peer, validators, domain, params, seats, quorum, shares, first }
     }
 
     /// The peer that asks.
@@ -152,23 +242,31 @@ impl Gateway {
         let bytes = request.to_bytes();
         let count = self.validators.len();
         let first = self.first.load(Ordering::Relaxed);
+        // What becomes of a transaction is known when a block is final; all else at once.
+        let is_quick = !matches!(request, Request::Submit { .. } | Request::Faucet { .. });
+        let patience = if is_quick { SILENCE } else { Duration::MAX };
         let mut last = GatewayError::NoValidator;
         for turn in 0..count {
             let place = (first + turn) % count;
             let Some(validator) = self.validators.get(place) else { continue };
-            match self.peer.call(*validator, bytes.clone()).await {
-                Ok(reply) => match read(&reply) {
+            let called = tokio::time::timeout(patience, self.peer.call(*validator, bytes.clone()));
+            last = match called.await {
+                Ok(Ok(reply)) => match read(&reply) {
                     // What one validator cannot do, another may.
                     Err(error @ GatewayError::Refused(Failure::Unavailable | Failure::Busy)) => {
-                        last = error;
+                        error
                     }
                     answer => return answer,
                 },
-                Err(error) => {
-                    last = error.into();
+                Ok(Err(error)) => {
                     self.first.store((place + 1) % count, Ordering::Relaxed);
+                    error.into()
                 }
-            }
+                Err(_) => {
+                    self.first.store((place + 1) % count, Ordering::Relaxed);
+                    GatewayError::Silent { after: patience }
+                }
+            };
         }
         Err(last)
     }
@@ -176,6 +274,35 @@ impl Gateway {
     /// Asks one validator.
     async fn ask_one(&self, to: PeerId, request: &Request) -> Result<Reply, GatewayError> {
         read(&self.peer.call(to, request.to_bytes()).await?)
+    }
+
+    /// Asks all validators at once and collects what is wanted of their answers. When a quorum has
+    /// answered, the others have as long again, and so long at least: some may be gone.
+    async fn ask_all<T>(
+        &self,
+        request: &Request,
+        late: Duration,
+        wanted: impl Fn(PeerId, Reply) -> Option<T>,
+    ) -> Vec<T> {
+        let ask = |to: PeerId| self.ask_one(to, request).map_ok(move |reply| (to, reply));
+        let mut calls: FuturesUnordered<_> = self.validators.iter().copied().map(ask).collect();
+        let started = Instant::now();
+        let (mut found, mut end) = (Vec::new(), None);
+        loop {
+            let left = end.map_or(Duration::MAX, |end: Instant| {
+                end.saturating_duration_since(Instant::now())
+            });
+            let Ok(Some(answer)) = tokio::time::timeout(left, calls.next()).await else {
+                return found;
+            };
+            match answer {
+                Ok((from, reply)) => found.extend(wanted(from, reply)),
+                Err(error) => tracing::debug!(%error, "a validator does not do what it is asked"),
+            }
+            if end.is_none() && found.len() >= self.quorum {
+                end = Some(Instant::now() + started.elapsed().max(late));
+            }
+        }
     }
 
     /// How far the network is.
@@ -189,14 +316,15 @@ impl Gateway {
         Ok(Status { height, tick })
     }
 
-    /// Tells all validators that we are here.
-    pub async fn hello(&self, relay: &RelayUrl) {
-        let request = Request::Hello { relay: relay.clone() };
-        let calls = self.validators.iter().map(|to| self.ask_one(*to, &request));
-        for answer in futures::future::join_all(calls).await {
-            if let Err(error) = answer {
-                tracing::debug!(%error, "a validator does not hear us");
-            }
+    /// Tells all validators that we are here, and where others find us. When a quorum has heard it,
+    /// the others are waited for as long again, and so long at least.
+    pub async fn hello(&self, late: Duration) {
+        // Without a relay nobody can call us; that we ask shows that we are here.
+        let request = self.peer.home().map_or(Request::Status, |relay| Request::Hello { relay });
+        let heard = self.ask_all(&request, late, |from, _| Some(from)).await;
+        let first = self.validators.get(self.first.load(Ordering::Relaxed));
+        if heard.len() >= self.quorum && first.is_some_and(|first| !heard.contains(first)) {
+            self.turn();
         }
     }
 
@@ -256,7 +384,7 @@ impl Gateway {
         };
         let bytes = body.clone().sign(key, &self.domain).to_bytes().len();
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        body.fee = tg_ledger::fee_floor(&self.params, bytes);
+        body.fee = tg_ledger::fee_floor(&self.params, bytes, &body.action);
         let id = body.id(&self.domain);
         let tx = Bytes::new(body.sign(key, &self.domain).to_bytes());
         let tx = tx.map_err(|_| GatewayError::Ledger(Reason::TxTooLarge))?;
@@ -276,10 +404,11 @@ impl Gateway {
     ///
     /// # Errors
     /// If no validator is known.
-    pub fn follow(&self) -> Result<FrameStream, GatewayError> {
+    pub fn follow(&self) -> Result<Blocks, GatewayError> {
         let first = self.first.load(Ordering::Relaxed);
         let validator = self.validators.get(first).ok_or(GatewayError::NoValidator)?;
-        Ok(self.peer.follow(*validator, Request::Follow.to_bytes()))
+        let frames = self.peer.follow(*validator, Request::Follow.to_bytes());
+        Ok(Blocks { frames, heard: Instant::now() })
     }
 
     /// Turns to another validator, after this one fell silent.
@@ -288,42 +417,53 @@ impl Gateway {
         self.first.store(next, Ordering::Relaxed);
     }
 
-    /// The keys to which shares for the validators are wrapped, in the order of the seats.
+    /// The validators that can be given shares of a key: those that answer.
     ///
     /// # Errors
-    /// If one of them does not answer.
-    pub async fn wrap_keys(&self) -> Result<Vec<WrapPublic>, GatewayError> {
-        let mut keys = Vec::new();
-        for validator in &self.validators {
-            let answer = self.ask_one(*validator, &Request::WrapKey).await?;
-            let Reply::WrapKey { key } = answer else { return Err(GatewayError::Unexpected) };
-            keys.push(key);
-        }
-        Ok(keys)
+    /// If too few of them do.
+    pub async fn holders(&self) -> Result<Holders, GatewayError> {
+        let wanted = |_, reply| if let Reply::WrapKey { key } = reply { Some(key) } else { None };
+        let keys = self.ask_all(&Request::WrapKey, SLOW, wanted).await;
+        self.check_quorum(keys.len())?;
+        Ok(Holders { keys, seats: self.seats.len() })
     }
 
-    /// Stores a package here and has it kept by validators: by a quorum at least.
+    /// Stores a package here and has it kept by validators: by a quorum at least, who vouch for it.
     ///
     /// # Errors
     /// If too few of them keep it.
-    pub async fn keep(&self, package: &Package) -> Result<(Hash32, u64), GatewayError> {
+    pub async fn keep(&self, package: &Package) -> Result<Kept, GatewayError> {
         let bytes = package.to_bytes();
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let stored = self.peer.blobs().add_bytes(bytes).await.map_err(GatewayError::Blob)?;
         self.shares.share(stored.id, Readers::Everybody).map_err(GatewayError::Blob)?;
-        let request = Request::Keep { package: stored.id, bytes: length };
-        let calls = self.validators.iter().map(|to| self.ask_one(*to, &request));
-        let answers = futures::future::join_all(calls).await;
-        let found = answers.iter().filter(|answer| matches!(answer, Ok(Reply::Done))).count();
-        let all = self.validators.len();
-        let needed = all - all.saturating_sub(1) / 3;
-        if found < needed {
-            for error in answers.into_iter().filter_map(Result::err) {
-                tracing::warn!(%error, "a validator does not keep a package");
-            }
-            return Err(GatewayError::TooFew { found, needed });
+        let package = PackageRef { id: Hash32::new(*stored.id.as_bytes()), bytes: length };
+        let packages = Packages::new(vec![package]).map_err(|_| GatewayError::Unexpected)?;
+        let request = Request::Keep { packages: packages.clone() };
+        let wanted = |_, reply| {
+            let Reply::Held { signature } = reply else { return None };
+            signature.is_valid(&self.domain, &self.seats, &packages).then_some(signature)
+        };
+        let signatures = self.ask_all(&request, SLOW, wanted).await;
+        self.shares.unshare(stored.id);
+        self.drop_copy(stored.id).await;
+        self.check_quorum(signatures.len())?;
+        let signatures = SeatSignatures::new(signatures).map_err(|_| GatewayError::Unexpected)?;
+        Ok(Kept { package, voucher: Voucher { packages, signatures } })
+    }
+
+    const fn check_quorum(&self, found: usize) -> Result<(), GatewayError> {
+        if found >= self.quorum {
+            return Ok(());
         }
-        Ok((Hash32::new(*stored.id.as_bytes()), length))
+        Err(GatewayError::TooFew { found, needed: self.quorum })
+    }
+
+    /// Gives up our own copy of a package that validators keep.
+    async fn drop_copy(&self, id: BlobId) {
+        if let Err(error) = self.peer.blobs().remove(id).await {
+            tracing::debug!(%error, "a package is still here");
+        }
     }
 
     /// Fetches a package from validators.
@@ -336,44 +476,38 @@ impl Gateway {
             FetchOrder { id, from: self.validators.clone(), bytes_max: bytes, progress: None };
         self.peer.blobs().fetch(order).await.map_err(GatewayError::Fetch)?;
         let read = self.peer.blobs().read(id, bytes).await.map_err(GatewayError::Blob)?;
+        self.drop_copy(id).await;
         Ok(Package::from_bytes(&read)?)
     }
 
-    /// Collects enough shares to open a job's package, and opens it.
+    /// Collects enough shares for the key of a job's package, and opens it.
     ///
     /// # Errors
-    /// If too few validators give theirs: the chain must have chosen us.
+    /// If too few validators give theirs (the chain must have chosen us), or they give no key.
     pub async fn open_inputs(
         &self,
         job: JobId,
         package: &Package,
         whose: &Whose,
         secret: &WrapSecret,
-    ) -> Result<Vec<u8>, GatewayError> {
+    ) -> Result<Opened, GatewayError> {
         let Package::Escrowed { book, .. } = package else {
             return Err(PackageError::Kind.into());
         };
         let needed = book.threshold().needed();
         let context = share_context(self.domain.genesis, book);
         let request = Request::Release { job, to: secret.public().clone() };
-        let calls = self.validators.iter().map(|to| self.ask_one(*to, &request));
-        let mut shares: Vec<Share> = Vec::new();
-        for answer in futures::future::join_all(calls).await {
-            let share = match answer {
-                Ok(Reply::Share { share }) => unwrap_share(&share, secret, &context).ok(),
-                Ok(_) => None,
-                Err(error) => {
-                    tracing::debug!(%error, "a validator gives no share");
-                    None
-                }
-            };
-            shares.extend(share.filter(|share| book.check(share).is_ok()));
-        }
+        let wanted = |_, reply| {
+            let Reply::Share { share } = reply else { return None };
+            unwrap_share(&share, secret, &context).ok().filter(|share| book.check(share).is_ok())
+        };
+        let mut shares: Vec<Share> = self.ask_all(&request, SLOW, wanted).await;
         shares.truncate(needed);
         if shares.len() < needed {
             return Err(GatewayError::TooFew { found: shares.len(), needed });
         }
-        Ok(package.open_inputs(&shares, whose)?)
+        let key = package.key_of(&shares)?;
+        Ok(Opened { plain: package.open_inputs_with(&key, whose), key })
     }
 
     /// Asks another peer that said hello to a validator.
@@ -393,6 +527,14 @@ impl Gateway {
 /// How many blocks a transaction may wait.
 const EXPIRY_HEIGHTS: u64 = 200;
 
+/// From when on a validator that says nothing counts as gone: blocks come every moment, and
+/// questions about the state are answered at once.
+const SILENCE: Duration = Duration::from_secs(4);
+
+/// From when on a validator counts as slow: what is waited for is then had from others. A round
+/// trip across the world takes a third of it.
+pub const SLOW: Duration = Duration::from_secs(1);
+
 /// How long another provider may take to answer.
 const PEER_WAIT: Duration = Duration::from_secs(5);
 
@@ -405,6 +547,7 @@ const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
         }
         Reply::Status { .. }
         | Reply::Done
+        | Reply::Held { .. }
         | Reply::Entry { .. }
         | Reply::Entries { .. }
         | Reply::Nonce { .. }
@@ -413,6 +556,7 @@ const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
         | Reply::Share { .. }
         | Reply::Whereabouts { .. }
         | Reply::Genesis { .. }
+        | Reply::Doors { .. }
         | Reply::Log { .. }
         | Reply::Failed { .. } => Err(GatewayError::Unexpected),
     }

@@ -1,25 +1,24 @@
 //! The answering side, at a validator.
 
+use crate::complaint::Contents;
+use crate::keeper::{Keeper, Room};
 use crate::message::{EVENTS_MAX, EventList, Failure, LISTED_MAX, ListedEntry, Reply, Request};
 use crate::package::{PACKAGE_BYTES_MAX, Package, share_context};
 use crate::presence::Seen;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tg_chain::{Chain, FinalReceipts, Outcome};
 use tg_ledger::{JobEntry, NodeEntry, keys};
 use tg_net::{
-    BlobId, CallHandler, FetchOrder, Peer, PeerId, Readers, ReplySender, ServeError, Services,
-    ShareList,
+    BlobError, BlobId, CallHandler, FetchOrder, Peer, PeerId, Readers, ReplySender, ServeError,
+    Services, ShareList,
 };
-use tg_privacy::{Randomness, Share, ShareBook, WrapContext, WrapPublic, WrapSecret, wrap_share};
+use tg_privacy::{Randomness, Share, WrapContext, WrapPublic, WrapSecret, wrap_share};
 use tg_types::{
     AccountId, Action, Amount, Bytes, CheckedTx, Decode, Encode, Hash32, JobId, JobStatus, Lane,
-    List, Memo, NodeId, Noun, SecretKey, SignedTx, TxBody,
+    List, Memo, NodeId, Noun, PackageRef, Packages, SeatSignature, SecretKey, SignedTx, TxBody,
 };
-
-/// Bytes of packages that are kept for one peer.
-const KEPT_PER_PEER_MAX: u64 = 1 << 30;
 
 /// Packages whose share is kept at hand.
 const SHARES_MAX: usize = 4_096;
@@ -39,8 +38,10 @@ pub struct DoorConfig {
     pub chain: Chain,
     /// The validator in the network of peers.
     pub peer: Peer,
-    /// Its place among the seats.
-    pub seat: usize,
+    /// The key of its seat.
+    pub key: SecretKey,
+    /// Who knows what is inside packages.
+    pub contents: Arc<dyn Contents>,
     /// The key to which shares are wrapped.
     pub wrap: WrapSecret,
     /// The key that has trial money, on local networks.
@@ -63,16 +64,20 @@ pub struct Door {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    config: DoorConfig,
+pub(crate) struct Shared {
+    pub(crate) config: DoorConfig,
+    /// Its place in the genesis; none if it has lost its seat.
+    seat: Option<u8>,
     shares_list: Arc<ShareList>,
-    /// What is kept for whom. A lock, because calls come from any task and hold it briefly.
-    kept: Mutex<BTreeMap<PeerId, u64>>,
+    /// What is kept. A lock, because calls come from any task and hold it briefly.
+    keeper: Mutex<Keeper>,
     /// Shares that were looked up. A lock, for the same reason.
     shares: Mutex<BTreeMap<BlobId, (Share, WrapContext)>>,
     seen: Seen,
     /// Whose turn it is to be given trial money: its transactions must not overtake each other.
     faucet_turn: tokio::sync::Mutex<()>,
+    /// Whose turn it is to tell a judgement, for the same reason.
+    pub(crate) judge_turn: tokio::sync::Mutex<()>,
 }
 
 impl Door {
@@ -84,13 +89,19 @@ impl Door {
         let peer = config.peer.clone();
         let shares_list = Arc::new(ShareList::default());
         let blobs: Arc<dyn tg_net::BlobGate> = shares_list.clone();
+        let key = config.key.public();
+        let mut seats = config.chain.genesis().validators().iter();
+        let seat =
+            seats.position(|seat| seat.key == key).and_then(|place| u8::try_from(place).ok());
         let shared = Arc::new(Shared {
             config,
+            seat,
             shares_list,
-            kept: Mutex::default(),
+            keeper: Mutex::default(),
             shares: Mutex::default(),
             seen: Seen::default(),
             faucet_turn: tokio::sync::Mutex::default(),
+            judge_turn: tokio::sync::Mutex::default(),
         });
         let door = Self { shared };
         peer.serve(Services { calls: Some(Arc::new(door.clone())), blobs: Some(blobs) })?;
@@ -101,6 +112,10 @@ impl Door {
     #[must_use]
     pub fn seen(&self) -> &Seen {
         &self.shared.seen
+    }
+
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 }
 
@@ -157,7 +172,7 @@ impl Shared {
             }
             Request::Submit { tx } => self.submit(tx.as_slice()).await,
             Request::WrapKey => Ok(Reply::WrapKey { key: self.config.wrap.public().clone() }),
-            Request::Keep { package, bytes } => self.keep(from, package, bytes).await,
+            Request::Keep { packages } => self.keep(from, &packages).await,
             Request::Release { job, to } => self.release(from, &job, &to).await,
             Request::Faucet { account, amount } => self.give(account, amount).await,
             Request::Whereabouts { peer } => {
@@ -167,6 +182,10 @@ impl Shared {
             Request::Genesis => {
                 let genesis = Bytes::new(self.config.chain.genesis().to_bytes());
                 Ok(Reply::Genesis { genesis: genesis.map_err(|_| Failure::Unavailable)? })
+            }
+            Request::Doors => {
+                let notices = List::new(self.config.chain.notices());
+                Ok(Reply::Doors { notices: notices.map_err(|_| Failure::Unavailable)? })
             }
             Request::Log { .. } | Request::Follow => Err(Failure::Malformed),
         }
@@ -233,32 +252,85 @@ impl Shared {
         }
     }
 
-    /// Fetches a package from whoever offers it, and gives it to everybody who knows its name: it
-    /// is sealed.
-    async fn keep(&self, from: PeerId, package: BlobId, bytes: u64) -> Result<Reply, Failure> {
-        let most = u64::try_from(PACKAGE_BYTES_MAX).unwrap_or(u64::MAX);
-        if bytes > most || !self.reserve(from, bytes) {
-            return Err(Failure::Quota);
+    /// Fetches packages from whoever offers them, gives them to everybody who knows their names,
+    /// for they are sealed, and vouches for them.
+    async fn keep(&self, from: PeerId, packages: &Packages) -> Result<Reply, Failure> {
+        for package in packages.as_slice() {
+            self.keep_one(from, *package).await?;
         }
-        let order = FetchOrder { id: package, from: vec![from], bytes_max: bytes, progress: None };
-        let fetched = self.config.peer.blobs().fetch(order).await;
-        if let Err(error) = fetched {
-            tracing::warn!(%error, "a package could not be fetched");
-            return Err(Failure::NoPackage);
-        }
-        self.shares_list.share(package, Readers::Everybody).map_err(|_| Failure::Quota)?;
-        Ok(Reply::Done)
+        let DoorConfig { key, chain, .. } = &self.config;
+        let seat = self.seat.ok_or(Failure::Unavailable)?;
+        let signature = SeatSignature::sign(key, &chain.domain(), seat, packages);
+        Ok(Reply::Held { signature })
     }
 
-    fn reserve(&self, peer: PeerId, bytes: u64) -> bool {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = kept.entry(peer).or_default();
-        match held.checked_add(bytes).filter(|sum| *sum <= KEPT_PER_PEER_MAX) {
-            Some(sum) => {
-                *held = sum;
-                true
-            }
-            None => false,
+    async fn keep_one(&self, from: PeerId, package: PackageRef) -> Result<(), Failure> {
+        let PackageRef { id, bytes } = package;
+        let id = BlobId::new(*id.as_bytes());
+        let most = u64::try_from(PACKAGE_BYTES_MAX).unwrap_or(u64::MAX);
+        let (header, _) = self.config.chain.tip().ok_or(Failure::Busy)?;
+        if bytes > most {
+            return Err(Failure::Quota);
+        }
+        let room = self.keeper().reserve(from, id, bytes, header.tick);
+        if room == Room::None {
+            return Err(Failure::Quota);
+        }
+        let fetched = self.fetch(from, id, bytes).await;
+        if fetched.is_err() && room == Room::Made {
+            self.keeper().forget(&id);
+        }
+        fetched
+    }
+
+    async fn fetch(&self, from: PeerId, id: BlobId, bytes: u64) -> Result<(), Failure> {
+        let order = FetchOrder { id, from: vec![from], bytes_max: bytes, progress: None };
+        let fetched = self.config.peer.blobs().fetch(order).await.map_err(|error| {
+            tracing::warn!(%error, "a package could not be fetched");
+            Failure::NoPackage
+        })?;
+        if fetched.size_bytes != bytes {
+            return Err(Failure::NoPackage);
+        }
+        self.look_inside(id).await?;
+        self.give_to_all(id).map_err(|_| Failure::Quota)
+    }
+
+    /// Lets everybody who knows its name read a package.
+    pub(crate) fn give_to_all(&self, id: BlobId) -> Result<(), BlobError> {
+        self.shares_list.share(id, Readers::Everybody)
+    }
+
+    /// Holds what a package says against what a validator can know: if it has shares of a key, ours
+    /// must be among them. So whoever is given a quorum of shares can put the key together.
+    async fn look_inside(&self, id: BlobId) -> Result<(), Failure> {
+        let package = self.read(id).await?;
+        let package = Package::from_bytes(&package).map_err(|_| Failure::NoPackage)?;
+        match package {
+            Package::Escrowed { .. } => self.share_in(id, &package).map(|_| ()),
+            Package::Direct { .. } => Ok(()),
+        }
+    }
+
+    pub(crate) fn keeper(&self) -> MutexGuard<'_, Keeper> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bytes of a package.
+    pub(crate) async fn read(&self, id: BlobId) -> Result<Vec<u8>, Failure> {
+        let most = u64::try_from(PACKAGE_BYTES_MAX).unwrap_or(u64::MAX);
+        self.config.peer.blobs().read(id, most).await.map_err(|_| Failure::NoPackage)
+    }
+
+    /// Gives up the bytes of a package, unless somebody has handed it in again.
+    pub(crate) async fn drop_package(&self, id: BlobId) {
+        if self.keeper().holds(&id) {
+            return;
+        }
+        self.shares_list.unshare(id);
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        if let Err(error) = self.config.peer.blobs().remove(id).await {
+            tracing::warn!(%error, "a package could not be removed");
         }
     }
 
@@ -275,21 +347,21 @@ impl Shared {
     }
 
     /// Our share of a package's key, and where it counts.
-    async fn share_of(&self, package: BlobId) -> Result<(Share, WrapContext), Failure> {
-        if let Some(known) = self.known_share(package) {
+    async fn share_of(&self, id: BlobId) -> Result<(Share, WrapContext), Failure> {
+        if let Some(known) = self.known_share(id) {
             return Ok(known);
         }
-        let most = u64::try_from(PACKAGE_BYTES_MAX).unwrap_or(u64::MAX);
-        let bytes = self.config.peer.blobs().read(package, most).await;
-        let bytes = bytes.map_err(|_| Failure::NoPackage)?;
-        let opened = Package::from_bytes(&bytes).map_err(|_| Failure::NoPackage)?;
+        let package = Package::from_bytes(&self.read(id).await?);
+        self.share_in(id, &package.map_err(|_| Failure::NoPackage)?)
+    }
+
+    fn share_in(&self, id: BlobId, package: &Package) -> Result<(Share, WrapContext), Failure> {
+        let Package::Escrowed { book, .. } = package else { return Err(Failure::NoPackage) };
         let genesis = self.config.chain.genesis().hash();
-        let share = opened.share_of(self.config.seat, &self.config.wrap, genesis);
+        let share = package.share_of(&self.config.wrap, genesis);
         let share = share.map_err(|_| Failure::NoPackage)?;
-        let Package::Escrowed { book, .. } = &opened else { return Err(Failure::NoPackage) };
-        let book: &ShareBook = book;
         let context = share_context(genesis, book);
-        self.remember_share(package, (copy_of(&share), context));
+        self.remember_share(id, (copy_of(&share), context));
         Ok((share, context))
     }
 

@@ -3,17 +3,25 @@
 //! of a package's key to those the chain has chosen.
 //!
 //! Providers and clients speak to validators only through [`Gateway`]; validators answer with
-//! [`Door`]. Both speak [`message`], and what they carry is a [`package`]. A validator decides
-//! nothing here: whether somebody may have a share is what the chain says.
+//! [`Door`]; a [`card`] says where a door is. Both speak [`message`], and what they carry is a
+//! [`package`]. A validator decides nothing here: whether somebody may have a share, what is kept
+//! and for how long is what the chain says ([`custody`]).
 
+pub mod card;
 pub mod client;
+mod complaint;
+pub mod custody;
 pub mod door;
+mod keeper;
 pub mod message;
 pub mod package;
 pub mod presence;
+mod report;
 pub mod task;
 
-pub use client::{Gateway, GatewayError, genesis_of};
+pub use card::{CardError, DoorCard};
+pub use client::{Blocks, Gateway, GatewayError, Kept, Opened, doors_of, genesis_of};
+pub use complaint::Contents;
 pub use door::{Door, DoorConfig, DoorError};
-pub use package::{Package, PackageError, TensorInputs};
+pub use package::{Holders, Package, PackageError, TensorInputs};
 pub use task::{TaskInputs, TaskOutput};

@@ -1,12 +1,15 @@
 //! What is asked and answered. Canonical bytes, because the same rule holds for all bytes of the
 //! product: one form for each value, everything bounded.
 
-use tg_net::{BlobId, PeerId, RelayUrl};
+use tg_chain::Notice;
+use tg_net::{PeerId, RelayUrl};
 use tg_privacy::{WrapPublic, Wrapped};
+use tg_types::genesis::SEATS_MAX;
 use tg_types::tx::TX_BYTES_MAX;
 use tg_types::{
     AccountId, Amount, Bytes, Decode, DecodeError, Encode, Event, GenesisHash, Hash32, Height,
-    JobId, Lane, List, Nonce, Reader, Reason, StateKey, Tick, wire,
+    JobId, Lane, List, Nonce, Packages, Reader, Reason, SeatSignature, Signature, StateKey, Tick,
+    wire,
 };
 
 /// Entries that one answer lists.
@@ -55,12 +58,10 @@ wire! {
         Follow = 7,
         /// The key to which shares for this validator are wrapped.
         WrapKey = 8,
-        /// Fetch a package from me and keep it.
+        /// Fetch packages from me, keep them, and say so with your name.
         Keep {
             /// Which.
-            package: BlobId,
-            /// How long it is.
-            bytes: u64,
+            packages: Packages,
         } = 9,
         /// Give me your share of a job's key: I run it or check it.
         Release {
@@ -91,7 +92,11 @@ wire! {
             job: JobId,
             /// How many bytes of it are known.
             from: u64,
+            /// The owner's signature that whoever asks may read it: see [`log_reader`].
+            consent: Signature,
         } = 16,
+        /// Where the doors of all validators are that you know of.
+        Doors = 17,
     }
 }
 
@@ -173,12 +178,29 @@ wire! {
             /// Whether there will be no more.
             is_end: bool,
         } = 15,
+        /// A validator keeps what it was asked to keep.
+        Held {
+            /// Its word for it.
+            signature: SeatSignature,
+        } = 16,
+        /// What validators say of their doors.
+        Doors {
+            /// At most one notice of each, as it was signed.
+            notices: List<Notice, 0, SEATS_MAX>,
+        } = 17,
         /// It cannot be had.
         Failed {
             /// Why.
             why: Failure,
         } = 12,
     }
+}
+
+/// What the owner of a job signs, so that a peer may read what the job says. Peers of clients have
+/// keys of their own, so that several commands can run at once.
+#[must_use]
+pub fn log_reader(job: &JobId, reader: &PeerId) -> Vec<u8> {
+    [&job.as_bytes()[..], &reader.as_bytes()[..]].concat()
 }
 
 wire! {
@@ -248,12 +270,14 @@ impl Decode for EventList {
 #[cfg(test)]
 mod tests {
     use super::{EventList, Failure, Reply, Request};
-    use tg_types::{Decode as _, Encode as _, Event, Height, JobId, Tick};
+    use tg_types::{Decode as _, Encode as _, Event, Height, JobId, Signature, Tick};
 
     #[test]
     fn messages_are_read_back_and_nothing_else_is() {
         let job = JobId::new([3; 32]);
-        for request in [Request::Status, Request::Follow, Request::Log { job, from: 7 }] {
+        let consent = Signature::new([7; 64]);
+        let log = Request::Log { job, from: 7, consent };
+        for request in [Request::Status, Request::Follow, Request::Doors, log] {
             let bytes = request.to_bytes();
             assert_eq!(Request::from_bytes(&bytes), Ok(request));
             assert!(Request::from_bytes(&[&bytes[..], &[0]].concat()).is_err());

@@ -4,16 +4,19 @@
 
 use tg_privacy::{
     CombineError, ContentKey, Context, KeyOf, OpenError, Purpose, Randomness, SealError, Share,
-    ShareBook, Threshold, ThresholdError, WrapContext, WrapPublic, WrapSecret, Wrapped, combine,
-    open_all, seal_all, split, unwrap, unwrap_share, wrap, wrap_share,
+    ShareBook, Threshold, ThresholdError, ThresholdSpec, WrapContext, WrapPublic, WrapSecret,
+    Wrapped, combine, open_all, seal_all, split, unwrap, unwrap_share, wrap, wrap_share,
 };
 use tg_types::genesis::SEATS_MAX;
+use tg_types::hash::{Tag, tagged};
 use tg_types::{
     AccountId, Decode, DecodeError, Encode, GenesisHash, Hash32, JobId, List, Reader, Tier, wire,
 };
 
 /// The largest package: what is kept in memory while it is sealed and opened.
 pub const PACKAGE_BYTES_MAX: usize = 64 << 20;
+
+const RESULT_KEY: Tag = Tag::new("tensorgrid/result key");
 
 /// Why a package cannot be made or opened.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +48,9 @@ pub enum PackageError {
     /// It holds something else.
     #[error("package holds something else")]
     Kind,
+    /// No share of its key was wrapped to us.
+    #[error("package has no share of its key for us")]
+    NoShare,
     /// It would hold too much.
     #[error("more than {max} items of one kind")]
     TooMany {
@@ -183,11 +189,11 @@ pub type Blob = tg_types::Bytes<PACKAGE_BYTES_MAX>;
 /// Sealed bytes with what opens them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Package {
-    /// The key is in shares, one wrapped to each validator.
+    /// The key is in shares, each wrapped to one validator.
     Escrowed {
         /// What is public of the shares.
         book: ShareBook,
-        /// One for each validator, in the order of the seats.
+        /// One for each holder, in no order: each finds the one that it can open.
         shares: List<Wrapped, 1, SEATS_MAX>,
         /// The sealed bytes.
         sealed: Blob,
@@ -217,6 +223,21 @@ impl Whose {
     }
 }
 
+/// How the ledger names the key to which a result is sealed.
+#[must_use]
+pub fn result_key_hash(key: &WrapPublic) -> Hash32 {
+    tagged(RESULT_KEY, &[&key.to_bytes()])
+}
+
+/// Validators that are given shares of a key.
+#[derive(Clone, Debug)]
+pub struct Holders {
+    /// The keys to which their shares are wrapped.
+    pub keys: Vec<WrapPublic>,
+    /// Seats of the committee, also those that are given none.
+    pub seats: usize,
+}
+
 /// Where the shares of a key count.
 #[must_use]
 pub const fn share_context(genesis: GenesisHash, book: &ShareBook) -> WrapContext {
@@ -227,22 +248,23 @@ impl Package {
     /// Seals what a run reads and splits the key among validators.
     ///
     /// # Errors
-    /// If it is too long, or there are too many validators.
+    /// If it is too long, or there are too many or too few holders.
     pub fn seal_inputs(
         plain: &[u8],
         whose: &Whose,
-        validators: &[WrapPublic],
+        holders: &Holders,
         mut random: impl FnMut() -> [u8; 32],
     ) -> Result<Self, PackageError> {
         let key = ContentKey::new(random());
         let mut chance = || Randomness::new(random());
         let context = whose.context(Purpose::Input);
         let sealed = blob(seal_all(&key, &context, chance(), plain)?)?;
-        let (book, shares) = split(&key, Threshold::quorum(validators.len())?, chance());
+        let found = holders.keys.len();
+        let spec = ThresholdSpec { needed: Threshold::quorum(holders.seats)?.needed(), of: found };
+        let (book, shares) = split(&key, Threshold::new(spec)?, chance());
         let context = share_context(whose.genesis, &book);
-        let pairs = shares.iter().zip(validators);
+        let pairs = shares.iter().zip(&holders.keys);
         let shares = pairs.map(|(share, to)| wrap_share(share, to, &context, chance())).collect();
-        let found = validators.len();
         let shares = List::new(shares).map_err(|_| ThresholdError::Of { found })?;
         Ok(Self::Escrowed { book, shares, sealed })
     }
@@ -268,15 +290,43 @@ impl Package {
         Ok(Self::Direct { key: wrap(&key, to, &context, chance()), sealed })
     }
 
+    /// The key of a run's inputs, from enough shares.
+    ///
+    /// # Errors
+    /// If the shares give no key, or the package holds something else.
+    pub fn key_of(&self, shares: &[Share]) -> Result<ContentKey, PackageError> {
+        let Self::Escrowed { book, .. } = self else { return Err(PackageError::Kind) };
+        Ok(combine(book, shares)?)
+    }
+
+    /// Whether this is the key of a run's inputs.
+    #[must_use]
+    pub fn is_key(&self, key: &ContentKey) -> bool {
+        match self {
+            Self::Escrowed { book, .. } => book.key() == key.commitment(),
+            Self::Direct { .. } => false,
+        }
+    }
+
+    /// Opens a run's inputs.
+    ///
+    /// # Errors
+    /// If the key does not open them, or the package holds something else.
+    pub fn open_inputs_with(
+        &self,
+        key: &ContentKey,
+        whose: &Whose,
+    ) -> Result<Vec<u8>, PackageError> {
+        let Self::Escrowed { sealed, .. } = self else { return Err(PackageError::Kind) };
+        Ok(open_all(key, &whose.context(Purpose::Input), sealed.as_slice())?.to_vec())
+    }
+
     /// Opens a run's inputs with enough shares.
     ///
     /// # Errors
     /// If the shares give no key, or the package holds something else.
     pub fn open_inputs(&self, shares: &[Share], whose: &Whose) -> Result<Vec<u8>, PackageError> {
-        let Self::Escrowed { book, sealed, .. } = self else { return Err(PackageError::Kind) };
-        let key = combine(book, shares)?;
-        let context = whose.context(Purpose::Input);
-        Ok(open_all(&key, &context, sealed.as_slice())?.to_vec())
+        self.open_inputs_with(&self.key_of(shares)?, whose)
     }
 
     /// Opens a result.
@@ -294,21 +344,20 @@ impl Package {
         Ok(open_all(&key, &whose.context(Purpose::Output), sealed.as_slice())?.to_vec())
     }
 
-    /// A validator's share.
+    /// A validator's share: the one that its secret opens and that the book lists.
     ///
     /// # Errors
-    /// If there is none for this seat, or it is not the one the book lists.
+    /// If there is none.
     pub fn share_of(
         &self,
-        seat: usize,
         secret: &WrapSecret,
         genesis: GenesisHash,
     ) -> Result<Share, PackageError> {
         let Self::Escrowed { book, shares, .. } = self else { return Err(PackageError::Kind) };
-        let wrapped = shares.as_slice().get(seat).ok_or(PackageError::Kind)?;
-        let share = unwrap_share(wrapped, secret, &share_context(genesis, book))?;
-        book.check(&share).map_err(|_| PackageError::Kind)?;
-        Ok(share)
+        let context = share_context(genesis, book);
+        let mut opened =
+            shares.as_slice().iter().filter_map(|it| unwrap_share(it, secret, &context).ok());
+        opened.find(|share| book.check(share).is_ok()).ok_or(PackageError::NoShare)
     }
 }
 
@@ -358,8 +407,8 @@ impl Decode for Package {
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, PackageError, Results, Whose};
-    use tg_privacy::{Share, WrapPublic, WrapSecret};
+    use super::{Holders, Package, PackageError, Results, Whose};
+    use tg_privacy::{Share, WrapSecret};
     use tg_types::{AccountId, Decode as _, Encode as _, GenesisHash, JobId, SecretKey};
 
     fn random() -> impl FnMut() -> [u8; 32] {
@@ -375,28 +424,45 @@ mod tests {
         Whose { genesis: GenesisHash::new([9; 32]), owner }
     }
 
-    fn validators() -> (Vec<WrapSecret>, Vec<WrapPublic>) {
+    /// Four seats, of which so many are given shares.
+    fn validators(holding: usize) -> (Vec<WrapSecret>, Holders) {
         let secrets: Vec<WrapSecret> = (1..=4).map(|n| WrapSecret::from_seed([n; 32])).collect();
-        let keys = secrets.iter().map(|secret| secret.public().clone()).collect();
-        (secrets, keys)
+        let keys = secrets.iter().take(holding).map(|secret| secret.public().clone()).collect();
+        (secrets, Holders { keys, seats: 4 })
     }
 
     #[test]
     fn inputs_open_with_a_quorum_of_shares_and_not_with_fewer() {
-        let (secrets, keys) = validators();
-        let made = Package::seal_inputs(b"numbers", &whose(1), &keys, random()).expect("small");
+        let (secrets, holders) = validators(4);
+        let made = Package::seal_inputs(b"numbers", &whose(1), &holders, random()).expect("small");
         let package = Package::from_bytes(&made.to_bytes()).expect("one byte form");
         assert_eq!(package, made);
         let genesis = whose(1).genesis;
-        let share = |seat: usize| package.share_of(seat, &secrets[seat], genesis).expect("ours");
+        let share = |seat: usize| package.share_of(&secrets[seat], genesis).expect("ours");
         let shares: Vec<Share> = (1..4).map(share).collect();
         assert_eq!(package.open_inputs(&shares, &whose(1)).expect("three of four"), b"numbers");
         let few = package.open_inputs(&shares[1..], &whose(1));
         assert!(matches!(few, Err(PackageError::Combine(_))));
         let other = package.open_inputs(&shares, &whose(2));
         assert!(matches!(other, Err(PackageError::Open(_))));
-        assert!(package.share_of(0, &secrets[1], genesis).is_err(), "not wrapped to that seat");
-        assert!(package.share_of(4, &secrets[1], genesis).is_err(), "no such seat");
+        let stranger = package.share_of(&WrapSecret::from_seed([9; 32]), genesis);
+        assert!(matches!(stranger, Err(PackageError::NoShare)));
+    }
+
+    /// Goal: seats that are gone while a package is sealed make it no easier to open.
+    #[test]
+    fn inputs_for_fewer_holders_need_as_many_shares() {
+        let (secrets, holders) = validators(3);
+        let package = Package::seal_inputs(b"numbers", &whose(1), &holders, random());
+        let package = package.expect("a quorum holds");
+        let share = |secret| package.share_of(secret, whose(1).genesis);
+        let shares: Vec<Share> = secrets[..3].iter().map(|it| share(it).expect("ours")).collect();
+        assert_eq!(package.open_inputs(&shares, &whose(1)).expect("three of three"), b"numbers");
+        assert!(package.open_inputs(&shares[1..], &whose(1)).is_err());
+        assert!(matches!(share(&secrets[3]), Err(PackageError::NoShare)));
+        let (_, few) = validators(2);
+        let refused = Package::seal_inputs(b"numbers", &whose(1), &few, random());
+        assert!(matches!(refused, Err(PackageError::Threshold(_))));
     }
 
     #[test]

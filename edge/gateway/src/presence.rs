@@ -1,20 +1,17 @@
 //! Who is there. Nodes say hello every moment; nothing of that goes on chain. A validator reports
 //! the registered nodes it did not hear of in an epoch, and the ledger acts when a quorum did not.
 
-use crate::door::{Door, nodes};
+use crate::door::{Door, DoorConfig, nodes};
+use crate::report;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tg_chain::Chain;
 use tg_net::{PeerId, RelayUrl};
 use tg_types::tx::NodeSet;
-use tg_types::{AccountId, Action, Amount, Lane, NodeId, SecretKey, TxBody};
+use tg_types::{Action, NodeId};
 
 /// The most peers that are remembered; the one heard of longest ago is forgotten first.
 const PEERS_MAX: usize = 65_536;
-
-/// What a report costs: above the floor for one that names the most nodes.
-const REPORT_FEE: Amount = Amount::constant(1_000_000);
 
 /// The lane in which a validator reports.
 const REPORT_LANE: u8 = 6;
@@ -74,7 +71,8 @@ impl Seen {
 }
 
 /// Reports absent nodes, once for every epoch, until the chain stops.
-pub async fn report_absences(chain: Chain, door: Door, key: SecretKey) {
+pub async fn report_absences(door: Door) {
+    let DoorConfig { chain, key, .. } = &door.shared().config;
     let epoch_ms = chain.genesis().params().absence_epoch.get().max(1);
     let span = Duration::from_millis(epoch_ms);
     let mut last = None;
@@ -86,7 +84,7 @@ pub async fn report_absences(chain: Chain, door: Door, key: SecretKey) {
             continue;
         }
         last = Some(epoch);
-        let Ok(registered) = nodes(&chain).await else { return };
+        let Ok(registered) = nodes(chain).await else { return };
         let absent = registered.into_iter().filter(|(node, entry)| {
             let is_old = header.tick.since(entry.since).is_ok_and(|age| age.get() >= 2 * epoch_ms);
             is_old && entry.absent.is_none() && !is_seen(&door, node, span)
@@ -94,37 +92,12 @@ pub async fn report_absences(chain: Chain, door: Door, key: SecretKey) {
         let absent: Vec<NodeId> = absent.map(|(node, _)| node).take(NodeSet::COUNT_MAX).collect();
         let Ok(nodes) = NodeSet::new(absent) else { continue };
         let action = Action::ReportAbsent { epoch, nodes };
-        if let Some(error) = send(&chain, &key, action).await {
-            tracing::warn!(error, "a report of absent nodes was not sent");
+        if let Err(error) = report::send(chain, key, REPORT_LANE, action).await {
+            tracing::warn!(%error, "a report of absent nodes was not sent");
         }
     }
 }
 
 fn is_seen(door: &Door, node: &NodeId, span: Duration) -> bool {
     PeerId::new(*node.as_bytes()).is_ok_and(|peer| door.seen().within(&peer, span))
-}
-
-/// Sends a transaction of the validator's own; says why if it does not go through.
-async fn send(chain: &Chain, key: &SecretKey, action: Action) -> Option<&'static str> {
-    let sender = AccountId::from(key.public());
-    let lane = Lane::new(REPORT_LANE).ok()?;
-    let (header, _) = chain.tip()?;
-    let Ok(nonce) = chain.next_nonce(&sender, lane).await else { return Some("no nonce") };
-    let body = TxBody {
-        sender,
-        lane,
-        nonce,
-        expires: header.height.plus(50).ok()?,
-        fee: REPORT_FEE,
-        idempotency: None,
-        action,
-    };
-    let checked = chain.check(vec![body.sign(key, &chain.domain())]).pop()?;
-    match checked {
-        Ok(tx) => match chain.offer(vec![tx]).await {
-            Ok(taken) => taken.into_iter().find_map(Result::err).map(|reason| reason.code()),
-            Err(_) => Some("the node has stopped"),
-        },
-        Err(reason) => Some(reason.code()),
-    }
 }

@@ -57,6 +57,8 @@ pub(crate) enum CommandArguments {
     Genesis(GenesisArguments),
     /// Run one node of a network
     Validator(ValidatorArguments),
+    /// Print a ticket: the way in for machines and clients, for --join
+    Ticket,
     /// Keys and money
     #[command(subcommand)]
     Wallet(WalletArguments),
@@ -96,6 +98,8 @@ pub(crate) enum CommandArguments {
     Stop(jobs::JobArguments),
     /// Hand a stopped, failed or expired job in again, without its files
     Resume(jobs::JobArguments),
+    /// Show that a result does not open, and get the money back
+    Complain(jobs::JobArguments),
     /// Offer this machine: take runs and checks, and be paid for them, until ^C
     Provide(provide::ProvideArguments),
     /// What this machine has, what is wrong with it, and how to mend it
@@ -149,6 +153,8 @@ pub(crate) enum CheatWord {
     Results,
     /// It opens other blocks of its memory than were drawn
     Capacity,
+    /// It computes, but seals its results so that nobody can open them
+    Sealed,
 }
 
 /// Where a relay listens: any free port unless one is given.
@@ -285,6 +291,10 @@ pub(crate) struct ValidatorArguments {
     /// Fetch the state from peers instead of replaying history, if there is none yet
     #[arg(long)]
     pub(crate) state_sync: bool,
+    /// Open a door for providers and clients, who reach it at this address of ours by TCP and UDP;
+    /// seats only, none unless given. Packages of strangers are kept in memory
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) door: Option<Address>,
 }
 
 /// Which wallet, and how it is opened.

@@ -12,6 +12,7 @@ mod look;
 mod model;
 mod provide;
 mod send;
+mod ticket;
 mod up;
 mod validator;
 mod verify;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::Validator(settings) => validator::run(&settings, printer),
         Command::Wallet(settings) => wallet::run(settings, printer),
         Command::Send(settings) => send::run(settings, printer),
+        Command::Ticket(rpc) => ticket::run(&rpc, printer),
         Command::Status(rpc) => look::status(&rpc, printer),
         Command::Nodes(rpc, limit) => look::nodes(&rpc, limit, printer),
         Command::Verify(settings) => verify::run(&settings, printer),

@@ -40,6 +40,8 @@ const KEY: &str = "key";
 const SHARE: &str = "share";
 const FAUCET: &str = "faucet";
 const DATA: &str = "data";
+const DOOR: &str = "door";
+const PACKAGES: &str = "packages";
 const MARK: &str = "chain.json";
 const LOCK: &str = "lock";
 
@@ -126,6 +128,9 @@ pub(crate) struct NodeFile {
     pub(crate) listen: SocketAddr,
     /// Address to listen on for clients, if the node answers any.
     pub(crate) rpc: Option<SocketAddr>,
+    /// Address at which providers and clients reach the node's door, if it has one.
+    #[serde(default)]
+    pub(crate) door: Option<Text<Address>>,
     /// Final blocks, receipts and certificates kept.
     pub(crate) retain_heights: u64,
     /// The committee.
@@ -203,6 +208,7 @@ impl NodeFolder {
             name: draft.name.to_owned(),
             listen: draft.listen,
             rpc: None,
+            door: None,
             retain_heights: RETAIN_HEIGHTS,
             validators: draft.validators.to_vec(),
             followers: draft.followers.to_vec(),
@@ -248,6 +254,19 @@ impl NodeFolder {
         let found = found.ok_or_else(|| FolderError::Foreign(data.clone()))?;
         check_chain(&mark, found.genesis.0, &self.genesis)?;
         Ok(data)
+    }
+
+    /// Where the door's certificate is kept: a door with another one is another door to those who
+    /// have a ticket.
+    #[must_use]
+    pub(crate) fn door(&self) -> PathBuf {
+        self.path.join(DOOR)
+    }
+
+    /// Where packages of others are kept.
+    #[must_use]
+    pub(crate) fn packages(&self) -> PathBuf {
+        self.path.join(PACKAGES)
     }
 
     /// Whether the node has stored anything yet.

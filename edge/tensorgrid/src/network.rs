@@ -6,7 +6,7 @@ use crate::{
     folder::{self, FolderError, NodeDraft, NodeFolder, PeerEntry},
 };
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -163,13 +163,14 @@ pub(crate) fn now() -> Tick {
 
 /// Where a node binds: its own address on loopback, every interface otherwise, since the address
 /// others use may be translated on the way.
-fn listen_address(address: &Address) -> SocketAddr {
+pub(crate) fn listen_address(address: &Address) -> SocketAddr {
     let text = address.as_str();
     match text.parse::<SocketAddr>() {
         Ok(socket) if socket.ip().is_loopback() => socket,
-        _ => {
+        Ok(SocketAddr::V6(socket)) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, socket.port())),
+        Ok(SocketAddr::V4(_)) | Err(_) => {
             let port = text.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-            SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port.unwrap_or(0))
+            SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.unwrap_or(0)))
         }
     }
 }

@@ -112,6 +112,8 @@ pub(crate) struct ValidatorSettings {
     pub(crate) rpc: Option<SocketAddr>,
     /// Whether to fetch the state from peers.
     pub(crate) state_sync: bool,
+    /// Where providers and clients reach the door; as the folder says if `None`.
+    pub(crate) door: Option<Address>,
 }
 
 /// What a transaction of a wallet asks for.
@@ -233,6 +235,7 @@ pub(crate) enum JobCommand {
     Why(JobArguments),
     Stop(JobArguments),
     Resume(JobArguments),
+    Complain(JobArguments),
     Logs(LogsArguments),
     Copy(CopyArguments),
 }
@@ -245,6 +248,7 @@ pub(crate) enum Command {
     Validator(ValidatorSettings),
     Wallet(WalletSettings),
     Send(SendSettings),
+    Ticket(Rpc),
     Status(Rpc),
     Nodes(Rpc, u32),
     Verify(VerifySettings),
@@ -338,6 +342,7 @@ impl Settings {
             CommandArguments::Unstake(StakeArguments { amount, key }) => {
                 send(rpc, &homes, key, Action::Unstake { amount })
             }
+            CommandArguments::Ticket => Command::Ticket(rpc),
             CommandArguments::Status => Command::Status(rpc),
             CommandArguments::Nodes(nodes) => Command::Nodes(rpc, nodes.limit),
             CommandArguments::Verify(VerifyArguments { file, network, explain }) => {
@@ -360,6 +365,7 @@ impl Settings {
             CommandArguments::Why(job) => jobs(homes.way(join), JobCommand::Why(job)),
             CommandArguments::Stop(job) => jobs(homes.way(join), JobCommand::Stop(job)),
             CommandArguments::Resume(job) => jobs(homes.way(join), JobCommand::Resume(job)),
+            CommandArguments::Complain(job) => jobs(homes.way(join), JobCommand::Complain(job)),
             CommandArguments::Provide(arguments) => {
                 let state = homes.state.clone();
                 let way = homes.way(join);
@@ -404,6 +410,7 @@ fn up_settings(up: UpArguments, place: discovery::Place) -> UpSettings {
         cheat: up.cheat.map(|what| match what {
             CheatWord::Results => Cheat::Results,
             CheatWord::Capacity => Cheat::Capacity,
+            CheatWord::Sealed => Cheat::Sealed,
         }),
         place,
     }
@@ -478,8 +485,8 @@ fn validator_settings(
     let rpc = rpc.map_err(|error: std::net::AddrParseError| {
         Failure::misuse("--rpc is no address to listen on", hint).because(&error)
     })?;
-    let ValidatorArguments { home, state_sync } = validator;
-    Ok(ValidatorSettings { home, rpc, state_sync })
+    let ValidatorArguments { home, state_sync, door } = validator;
+    Ok(ValidatorSettings { home, rpc, state_sync, door })
 }
 
 fn send(rpc: Rpc, homes: &Homes, key: KeyArguments, action: Action) -> Command {

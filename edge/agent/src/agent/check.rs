@@ -41,7 +41,8 @@ pub(crate) async fn check(
     job: JobId,
 ) -> Result<Verdict, WorkError> {
     let Shown { entry, result, round } = shown(config, node, job).await?;
-    let inputs = TensorInputs::from_bytes(&work::open(config, packages, job, &entry).await?)?;
+    let content = work::open(config, packages, job, &entry).await?;
+    let inputs = TensorInputs::from_bytes(content.plain()?)?;
     let work = entry.spec.work;
     let computed = tokio::task::spawn_blocking(move || TensorRun::new(&inputs, &work));
     let run = computed.await.map_err(|_| WorkError::Panicked)??;

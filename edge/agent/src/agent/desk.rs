@@ -5,11 +5,11 @@ use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tg_gateway::Gateway;
-use tg_gateway::message::{Failure, Reply, Request};
+use tg_gateway::message::{Failure, Reply, Request, log_reader};
 use tg_ledger::{JobEntry, keys};
 use tg_net::{CallHandler, PeerId, ReplySender};
 use tg_sandbox::Stop;
-use tg_types::{Bytes, Decode, Encode, JobId};
+use tg_types::{Bytes, Decode, Encode, JobId, Kind, PublicKey, Signature};
 
 /// What is known of the runs of an agent, for those who may ask.
 pub(crate) struct Desk {
@@ -55,23 +55,35 @@ impl Desk {
         entry.map_err(|_| Failure::Busy)?.ok_or(Failure::NotChosen)
     }
 
-    /// Tells the owner of a job what its program said.
-    async fn log(&self, from: PeerId, job: &JobId, since: u64) -> Result<Reply, Failure> {
-        let log = self.lock().get(job).map(|(log, _)| Arc::clone(log));
+    /// Tells a peer for whom the owner of a job speaks what its program said.
+    async fn log(&self, from: PeerId, asked: Asked) -> Result<Reply, Failure> {
+        let Asked { job, since, consent } = asked;
+        let log = self.lock().get(&job).map(|(log, _)| Arc::clone(log));
         let log = log.ok_or(Failure::NoPackage)?;
-        if self.entry(job).await?.owner.as_bytes() != from.as_bytes() {
-            return Err(Failure::NotChosen);
-        }
+        let owner = PublicKey::new(*self.entry(&job).await?.owner.as_bytes());
+        let owner = owner.map_err(|_| Failure::NotChosen)?;
+        let (domain, message) = (self.gateway.domain(), log_reader(&job, &from));
+        let verified = owner.verify(domain, Kind::LogReader, &message, &consent);
+        verified.map_err(|_| Failure::NotChosen)?;
         let (bytes, is_end) = log.since(since);
         Ok(Reply::Log { bytes: Bytes::new(bytes).map_err(|_| Failure::Busy)?, is_end })
     }
+}
+
+/// What somebody asks of a log.
+struct Asked {
+    job: JobId,
+    since: u64,
+    consent: Signature,
 }
 
 impl CallHandler for Desk {
     fn call(&self, from: PeerId, request: Vec<u8>, reply: ReplySender) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let answer = match Request::from_bytes(&request) {
-                Ok(Request::Log { job, from: since }) => self.log(from, &job, since).await,
+                Ok(Request::Log { job, from: since, consent }) => {
+                    self.log(from, Asked { job, since, consent }).await
+                }
                 Ok(_) | Err(_) => Err(Failure::Malformed),
             };
             let answer = answer.unwrap_or_else(|why| Reply::Failed { why });

@@ -5,16 +5,18 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use tg_types::{Decode, Encode, JobId, RunResult, wire};
+use tg_types::{Decode, Encode, JobId, RunResult, Voucher, wire};
 
 wire! {
-    /// A result with the salt of its seal.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    /// A result with all that showing it needs.
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub(crate) struct Note {
         /// The result.
         pub(crate) result: RunResult,
         /// The salt of its seal.
         pub(crate) salt: [u8; 32],
+        /// That validators hold its package.
+        pub(crate) voucher: Voucher,
     }
 }
 
@@ -51,7 +53,7 @@ impl Notes {
     }
 
     /// Forgets a job.
-    pub(crate) fn drop(&self, job: &JobId) {
+    pub(crate) fn forget(&self, job: &JobId) {
         if let Some(path) = self.path(job) {
             let _never_kept = fs::remove_file(path);
         }
@@ -62,19 +64,29 @@ impl Notes {
 mod tests {
     use super::{Note, Notes};
     use std::fs;
-    use tg_types::{Hash32, JobId, RunResult};
+    use tg_types::{
+        Hash32, JobId, PackageRef, Packages, RunResult, SeatSignature, SeatSignatures, Signature,
+        Voucher,
+    };
+
+    fn note() -> Note {
+        let hash = Hash32::new([2; 32]);
+        let result = RunResult { output: hash, trace: hash, package: hash, package_bytes: 3 };
+        let packages = Packages::new(vec![PackageRef { id: hash, bytes: 3 }]).expect("one");
+        let signature = SeatSignature { seat: 0, signature: Signature::new([5; 64]) };
+        let signatures = SeatSignatures::new(vec![signature]).expect("one");
+        Note { result, salt: [4; 32], voucher: Voucher { packages, signatures } }
+    }
 
     #[test]
     fn note_is_found_by_another_agent_until_it_is_dropped() {
         let folder = std::env::temp_dir().join(format!("tg-agent-notes-{}", std::process::id()));
         let notes = Notes::new(Some(folder.clone())).expect("a folder");
-        let (job, hash) = (JobId::new([1; 32]), Hash32::new([2; 32]));
-        let result = RunResult { output: hash, trace: hash, package: hash, package_bytes: 3 };
-        let note = Note { result, salt: [4; 32] };
+        let (job, note) = (JobId::new([1; 32]), note());
         assert_eq!(notes.find(&job), None);
         notes.keep(&job, &note);
         let again = Notes::new(Some(folder.clone())).expect("a folder");
-        assert_eq!(again.find(&job), Some(note));
+        assert_eq!(again.find(&job).as_ref(), Some(&note));
         assert_eq!(again.find(&JobId::new([9; 32])), None);
         // Half a file is no note.
         let path = again.path(&job).expect("a path");
@@ -82,7 +94,7 @@ mod tests {
         fs::write(&path, &bytes[..bytes.len() / 2]).expect("writes");
         assert_eq!(again.find(&job), None);
         notes.keep(&job, &note);
-        again.drop(&job);
+        again.forget(&job);
         assert_eq!(notes.find(&job), None);
         fs::remove_dir_all(folder).expect("removes");
     }
@@ -90,9 +102,7 @@ mod tests {
     #[test]
     fn agent_without_a_folder_keeps_nothing() {
         let notes = Notes::new(None).expect("nothing to make");
-        let hash = Hash32::new([2; 32]);
-        let result = RunResult { output: hash, trace: hash, package: hash, package_bytes: 3 };
-        notes.keep(&JobId::new([1; 32]), &Note { result, salt: [4; 32] });
+        notes.keep(&JobId::new([1; 32]), &note());
         assert_eq!(notes.find(&JobId::new([1; 32])), None);
     }
 }

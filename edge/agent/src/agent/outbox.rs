@@ -3,12 +3,15 @@
 //! for commitments to others.
 
 use super::AgentConfig;
+use super::notes::Note;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::GatewayError;
-use tg_types::tx::{OpenedCheck, OpenedResult, REPORTS_PER_TX_MAX, Sealed};
+use tg_types::tx::{OpenedCheck, OpenedResult, REPORTS_PER_TX_MAX, Sealed, TX_BYTES_MAX};
+use tg_types::voucher::VOUCHERS_PER_TX_MAX;
 use tg_types::{
-    AccountId, Action, CheckAnswer, Hash32, JobId, Lane, List, Reason, RunFailure, RunResult,
+    AccountId, Action, CheckAnswer, Encode as _, Hash32, JobId, Lane, List, Reason, RunFailure,
+    Voucher,
 };
 use tokio::sync::mpsc;
 
@@ -24,6 +27,9 @@ const TRIES_MAX: u32 = 20;
 /// How long to wait between tries.
 const AGAIN: Duration = Duration::from_millis(150);
 
+/// What results and vouchers of one transaction may take; the rest of it takes less than that.
+const SHOWN_BYTES_MAX: usize = TX_BYTES_MAX - 512;
+
 /// Steps with a lane of their own.
 const LANES: u8 = 5;
 
@@ -34,7 +40,7 @@ const FIRST_LANE: u8 = 2;
 #[derive(Clone, Debug)]
 enum Item {
     Commit(Sealed),
-    Reveal(OpenedResult),
+    Reveal(Box<(OpenedResult, Voucher)>),
     CommitCheck(Sealed),
     RevealCheck(OpenedCheck),
     Other(Action),
@@ -82,8 +88,9 @@ impl Outbox {
         self.put(Item::Commit(Sealed { job, seal })).await;
     }
 
-    pub(crate) async fn reveal(&self, job: JobId, result: RunResult, salt: [u8; 32]) {
-        self.put(Item::Reveal(OpenedResult { job, result, salt })).await;
+    pub(crate) async fn reveal(&self, job: JobId, note: &Note) {
+        let Note { result, salt, voucher } = note.clone();
+        self.put(Item::Reveal(Box::new((OpenedResult { job, result, salt }, voucher)))).await;
     }
 
     pub(crate) async fn commit_check(&self, job: JobId, seal: Hash32) {
@@ -130,7 +137,7 @@ fn actions(items: Vec<Item>) -> Vec<Action> {
     for item in items {
         match item {
             Item::Commit(seal) => commits.push(seal),
-            Item::Reveal(result) => reveals.push(result),
+            Item::Reveal(result) => reveals.push(*result),
             Item::CommitCheck(seal) => check_commits.push(seal),
             Item::RevealCheck(answer) => check_reveals.push(answer),
             Item::Other(action) => others.push(action),
@@ -138,7 +145,7 @@ fn actions(items: Vec<Item>) -> Vec<Action> {
     }
     let mut actions = Vec::new();
     batches(&commits, &mut actions, |seals| Action::CommitResults { seals });
-    batches(&reveals, &mut actions, |results| Action::RevealResults { results });
+    show(reveals, &mut actions);
     batches(&check_commits, &mut actions, |seals| Action::CommitChecks { seals });
     batches(&check_reveals, &mut actions, |answers| Action::RevealChecks { answers });
     actions.append(&mut others);
@@ -152,6 +159,32 @@ fn batches<T: Clone>(
 ) {
     for batch in items.chunks(REPORTS_PER_TX_MAX) {
         actions.extend(List::new(batch.to_vec()).ok().map(&action));
+    }
+}
+
+/// Shows results, each with the voucher of its package; many have the same one.
+fn show(mut reveals: Vec<(OpenedResult, Voucher)>, actions: &mut Vec<Action>) {
+    while !reveals.is_empty() {
+        let (mut results, mut vouchers, mut rest) = (Vec::new(), Vec::<Voucher>::new(), Vec::new());
+        let mut bytes = 0;
+        for (result, voucher) in reveals {
+            let is_known = vouchers.contains(&voucher);
+            let more = result.to_bytes().len() + voucher.to_bytes().len();
+            let fits = results.len() < REPORTS_PER_TX_MAX
+                && (is_known || vouchers.len() < VOUCHERS_PER_TX_MAX)
+                && bytes + more <= SHOWN_BYTES_MAX;
+            if fits || results.is_empty() {
+                bytes += if is_known { result.to_bytes().len() } else { more };
+                vouchers.extend((!is_known).then_some(voucher));
+                results.push(result);
+            } else {
+                rest.push((result, voucher));
+            }
+        }
+        let action = List::new(results).ok().zip(List::new(vouchers).ok());
+        actions
+            .extend(action.map(|(results, vouchers)| Action::RevealResults { results, vouchers }));
+        reveals = rest;
     }
 }
 

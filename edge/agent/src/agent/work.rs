@@ -2,17 +2,24 @@
 
 use super::courier::Parcel;
 use super::desk::Desk;
-use super::packages::Packages;
+use super::notes::Note;
+use super::packages::{Content, Packages};
 use super::{AgentConfig, Cheat, Ran, Tools, patience};
+use crate::contents::PackageReader;
 use crate::task_run::TaskRunError;
 use crate::tensor_run::{TensorRun, TensorRunError};
 use std::sync::Arc;
 use std::time::Duration;
-use tg_gateway::package::Whose;
-use tg_gateway::{GatewayError, PackageError, TaskInputs, TensorInputs};
+use tg_gateway::package::{Whose, result_key_hash};
+use tg_gateway::{
+    Contents as _, GatewayError, Kept, Opened, PackageError, TaskInputs, TensorInputs,
+};
 use tg_ledger::JobEntry;
 use tg_privacy::WrapPublic;
-use tg_types::{Decode, DecodeError, Encode, Hash32, JobId, NodeId, RunFailure, RunResult, Work};
+use tg_types::{
+    Decode, DecodeError, Encode, Hash32, JobId, JobSpec, NodeId, PackageRef, RunFailure, RunResult,
+    Work,
+};
 
 /// Why a run was not done.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +34,12 @@ pub(crate) enum WorkError {
     Decode(#[from] DecodeError),
     #[error("program cannot be run")]
     Run(#[from] TensorRunError),
+    #[error("package does not open")]
+    Sealed,
     #[error("package holds another task")]
     OtherTask,
+    #[error("package names another key for the result than the job")]
+    OtherKey,
     #[error("task cannot be run")]
     Task(#[from] TaskRunError),
     #[error("task could not be stopped")]
@@ -53,7 +64,9 @@ impl WorkError {
             }
             Self::Decode(_)
             | Self::Run(_)
+            | Self::Sealed
             | Self::OtherTask
+            | Self::OtherKey
             | Self::Task(TaskRunError::NotOfModels) => RunFailure::PackageWrong,
             Self::Task(_) | Self::Stop(_) | Self::Package(_) | Self::Random | Self::Panicked => {
                 RunFailure::DeviceFailed
@@ -62,21 +75,45 @@ impl WorkError {
     }
 }
 
-/// The package of a job, opened.
+/// The package of a job, with its key.
 pub(crate) async fn open(
     config: &AgentConfig,
     packages: &Packages,
     job: JobId,
     entry: &JobEntry,
-) -> Result<Arc<Vec<u8>>, WorkError> {
+) -> Result<Arc<Content>, WorkError> {
     packages.get(entry.spec.package, async || open_anew(config, job, entry).await).await
+}
+
+impl Content {
+    /// What is inside.
+    pub(crate) fn plain(&self) -> Result<&[u8], WorkError> {
+        self.plain.as_deref().ok_or(WorkError::Sealed)
+    }
+}
+
+/// The key of a job's inputs if they do not open, or are not what the job names: enough for a
+/// complaint, which every validator can follow.
+pub(crate) async fn key_of_wrong_inputs(
+    config: &AgentConfig,
+    tools: &Tools,
+    job: JobId,
+) -> Option<[u8; 32]> {
+    let entry = patience::job(config, job, |_| true).await.ok()?;
+    let content = open(config, &tools.packages, job, &entry).await.ok()?;
+    let key = content.key;
+    let are_inputs = tokio::task::spawn_blocking(move || {
+        content.plain().is_ok_and(|plain| PackageReader.are_inputs(&entry.spec, plain))
+    });
+    let is_wrong = !are_inputs.await.ok()?;
+    is_wrong.then_some(key)
 }
 
 async fn open_anew(
     config: &AgentConfig,
     job: JobId,
     entry: &JobEntry,
-) -> Result<Vec<u8>, WorkError> {
+) -> Result<Content, WorkError> {
     let gateway = &config.gateway;
     let whose = Whose { genesis: gateway.domain().genesis, owner: entry.owner };
     let package = gateway.package(&entry.spec.package, entry.spec.package_bytes).await?;
@@ -85,7 +122,11 @@ async fn open_anew(
         match gateway.open_inputs(job, &package, &whose, &config.wrap).await {
             // Validators that are a block behind do not know yet that we were chosen.
             Err(GatewayError::TooFew { .. }) if asked < SHARES_ASKED_MAX => asked += 1,
-            answer => return Ok(answer?),
+            answer => {
+                let Opened { key, plain } = answer?;
+                let plain = plain.inspect_err(|error| tracing::warn!(%job, %error, "sealed"));
+                return Ok(Content { key: *key.expose(), plain: plain.ok() });
+            }
         }
         tokio::time::sleep(SHARES_PAUSE).await;
     }
@@ -106,17 +147,20 @@ pub(crate) async fn run(
     let node = NodeId::new(*config.key.public().as_bytes());
     let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
     let entry = patience::job(config, job, is_ours).await?;
-    let plain = open(config, &tools.packages, job, &entry).await?;
+    let content = open(config, &tools.packages, job, &entry).await?;
+    let plain = content.plain()?;
     let done = match entry.spec.work {
         Work::Tensor { .. } => {
-            let inputs = TensorInputs::from_bytes(&plain)?;
+            let inputs = TensorInputs::from_bytes(plain)?;
+            check_result_key(&inputs.result_to, &entry.spec)?;
             run_tensor(config, &entry.spec.work, inputs).await?
         }
         Work::Opaque { task } => {
-            let inputs = TaskInputs::from_bytes(&plain)?;
+            let inputs = TaskInputs::from_bytes(plain)?;
             if inputs.id() != task {
                 return Err(WorkError::OtherTask);
             }
+            check_result_key(&inputs.result_to, &entry.spec)?;
             let wall = Duration::from_millis(entry.spec.run_max.get());
             run_task(config, &tools.desk, job, inputs, wall).await?
         }
@@ -124,8 +168,15 @@ pub(crate) async fn run(
     let salt = (config.random)().ok_or(WorkError::Random)?;
     let whose = Whose { genesis: config.gateway.domain().genesis, owner: entry.owner };
     let Done { plain, result_to: to, output, trace, run } = done;
-    let (package, package_bytes) = tools.courier.send(Parcel { job, whose, to, plain }).await?;
-    Ok(Ran { run, result: RunResult { output, trace, package, package_bytes }, salt })
+    let Kept { package, voucher } = tools.courier.send(Parcel { job, whose, to, plain }).await?;
+    let PackageRef { id: package, bytes: package_bytes } = package;
+    let result = RunResult { output, trace, package, package_bytes };
+    Ok(Ran { run, note: Note { result, salt, voucher } })
+}
+
+/// A result that is sealed to another key than the job names could not be complained about.
+fn check_result_key(to: &WrapPublic, spec: &JobSpec) -> Result<(), WorkError> {
+    if result_key_hash(to) == spec.result_key.hash { Ok(()) } else { Err(WorkError::OtherKey) }
 }
 
 /// Computes once more what a job asked for, in order to defend its result.
@@ -135,7 +186,8 @@ pub(crate) async fn run_again(
     job: JobId,
 ) -> Result<Arc<TensorRun>, WorkError> {
     let entry = patience::job(config, job, |_| true).await?;
-    let inputs = TensorInputs::from_bytes(&open(config, &tools.packages, job, &entry).await?)?;
+    let content = open(config, &tools.packages, job, &entry).await?;
+    let inputs = TensorInputs::from_bytes(content.plain()?)?;
     run_tensor(config, &entry.spec.work, inputs).await?.run.ok_or(WorkError::Kind)
 }
 
@@ -175,7 +227,9 @@ async fn run_task(
 ) -> Result<Done, WorkError> {
     let workshop = config.workshop.clone().ok_or(WorkError::Kind)?;
     let (log, stop) = desk.begin_task(job).map_err(WorkError::Stop)?;
-    let (result_to, name) = (inputs.result_to.clone(), job.to_string());
+    // Nodes of one process share a workshop, and may run replicas of one job.
+    let name = format!("{job}-{}", NodeId::new(*config.key.public().as_bytes()));
+    let result_to = inputs.result_to.clone();
     let computed =
         tokio::task::spawn_blocking(move || workshop.run(&name, &inputs, wall, &log, &stop));
     let done = computed.await.map_err(|_| WorkError::Panicked)??;

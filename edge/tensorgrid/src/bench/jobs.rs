@@ -30,7 +30,7 @@ use tg_gateway::{
     Gateway,
     message::{EventList, Reply},
 };
-use tg_privacy::WrapSecret;
+use tg_net::RelaySettings;
 use tg_tensor::{Model, Tensor};
 use tg_types::node::SLOTS_MAX;
 use tg_types::{
@@ -115,17 +115,11 @@ fn measure(
     wait_for_first_block(first)?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime: Runtime = runtime.or_fail("no threads", HINT)?;
-    let open: Vec<Seat> = seats
-        .iter()
-        .zip(nodes)
-        .map(|(folder, node)| Seat {
-            chain: node.chain().clone(),
-            key: SecretKey::from_seed(*folder.key.expose_seed()),
-            faucet: folder.faucet.as_ref().map(|key| SecretKey::from_seed(*key.expose_seed())),
-        })
-        .collect();
+    let open: Vec<Seat> =
+        seats.iter().zip(nodes).map(|(folder, node)| Seat::of(folder, node)).collect();
     let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let doors = runtime.block_on(Doors::open(open, here)).or_fail("no relay", HINT)?;
+    let opening = Doors::open(open, RelaySettings::new(here));
+    let doors = runtime.block_on(opening).or_fail("no relay", HINT)?;
     let bench = runtime.block_on(Bench::start(&doors)).or_fail("no providers", HINT)?;
     let bench = Arc::new(bench);
     let span = Duration::from_secs(arguments.secs);
@@ -157,7 +151,6 @@ fn measure(
 struct Bench {
     gateway: Arc<Gateway>,
     key: SecretKey,
-    wrap: WrapSecret,
     model: Model,
     input: Tensor,
     _providers: Vec<Provider>,
@@ -231,8 +224,7 @@ impl Bench {
                 ProviderPlan { descriptor, stake, workshop: None, notes: None, cheats: None };
             let key = SecretKey::from_seed(files::random()?);
             let gateway = doors.gateway(&key).await?;
-            let relay = doors.relay().url.clone();
-            providers.push(Provider::start(gateway, relay, key, plan).await?);
+            providers.push(Provider::start(gateway, key, plan).await?);
         }
         for provider in &providers {
             provider.credited(SETTLE).await?;
@@ -244,14 +236,13 @@ impl Bench {
         let (model, input) = story::sample(7).ok_or(story::StoryError::Model)?;
         let watch = Arc::new(Watch::default());
         tokio::spawn(listen(Arc::clone(&gateway), Arc::clone(&watch)));
-        let wrap = WrapSecret::from_seed(files::random()?);
-        let bench = Self { gateway, key, wrap, model, input, _providers: providers, watch };
+        let bench = Self { gateway, key, model, input, _providers: providers, watch };
         bench.client().record(&bench.model).await?;
         Ok(bench)
     }
 
     fn client(&self) -> Client<'_> {
-        Client { gateway: &self.gateway, key: &self.key, wrap: &self.wrap }
+        Client { gateway: &self.gateway, key: &self.key }
     }
 
     /// Hands in so many equal jobs in one transaction.
@@ -351,7 +342,7 @@ impl Bench {
 async fn listen(gateway: Arc<Gateway>, watch: Arc<Watch>) {
     loop {
         let Ok(mut blocks) = gateway.follow() else { return };
-        while let Some(Ok(frame)) = blocks.next().await {
+        while let Some(frame) = blocks.next().await {
             let Ok(Reply::Block { events: EventList(events), .. }) = Reply::from_bytes(&frame)
             else {
                 continue;

@@ -7,7 +7,7 @@ use crate::{
     printer::{Printer, lines},
     work::{
         account::{self, Account, Basis, Prices},
-        connect::{Session, Way},
+        connect::{Session, Standing, Way},
     },
 };
 use serde::Serialize;
@@ -54,7 +54,7 @@ pub(super) fn run(
     let hint = format!("look at {}, or move it away", path.display());
     let account = Account::read(&path).or_fail("the account of this node cannot be read", hint)?;
     let prices = Prices { power: arguments.power_cost, tgrid: arguments.tgrid_worth };
-    let session = Session::open(way, arguments.name.as_str())?;
+    let session = Session::open(way, arguments.name.as_str(), Standing::Passing)?;
     let earned = session.runtime.block_on(look(&session, &account, prices));
     let hint = "is the network still there? `tensorgrid status` tells";
     let earned = earned.or_fail("the node cannot be looked up", hint)?;

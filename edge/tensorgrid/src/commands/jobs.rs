@@ -1,6 +1,7 @@
 //! Jobs from a client's side: what they cost, handing them in, how far they are, why they wait, and
 //! what they gave.
 
+mod complain;
 mod fetch;
 mod float;
 mod plan;
@@ -13,7 +14,7 @@ use crate::{
     failure::{Exit, Failure, OrFail as _},
     printer::{Printer, lines, table},
     settings::{JobCommand, JobSettings},
-    work::connect::Session,
+    work::connect::{Session, Standing},
 };
 use serde::Serialize;
 use tg_api::{text::Text, view::JobView, words::short};
@@ -25,7 +26,7 @@ const HINT: &str = "is the network still there? `tensorgrid status` tells";
 
 /// Carries out a command about jobs.
 pub(super) fn run(settings: &JobSettings, printer: &Printer) -> Result<Exit, Failure> {
-    let session = Session::open(&settings.way, "client")?;
+    let session = Session::open(&settings.way, "client", Standing::Passing)?;
     let inside = session.runtime.enter();
     session.gateway.serve(None).or_fail("packages cannot be handed over", HINT)?;
     drop(inside);
@@ -38,6 +39,7 @@ pub(super) fn run(settings: &JobSettings, printer: &Printer) -> Result<Exit, Fai
         JobCommand::Logs(arguments) => fetch::logs(&session, arguments, printer),
         JobCommand::Copy(arguments) => fetch::copy(&session, arguments, printer),
         JobCommand::Stop(arguments) => stop(&session, arguments, printer),
+        JobCommand::Complain(arguments) => complain::complain(&session, arguments, printer),
         JobCommand::Resume(arguments) => resume::resume(&session, arguments, printer),
     };
     session.close();

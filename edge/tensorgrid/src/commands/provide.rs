@@ -9,7 +9,7 @@ use crate::{
     stop::StopSignal,
     work::{
         account::{self, AccountKeeper, Draw},
-        connect::Session,
+        connect::{Session, Standing},
         machine::{self, OfferTerms},
         provider::{Leave, Provider, ProviderPlan},
     },
@@ -64,7 +64,7 @@ pub(super) fn run(settings: ProvideSettings, printer: &Printer) -> Result<Exit, 
     let hint = format!("look at {}, or move it away to begin anew", path.display());
     let keeper = AccountKeeper::open(path, arguments.power_cost);
     let mut keeper = keeper.or_fail("the account of this node cannot be read", hint)?;
-    let session = Session::open(&way, arguments.name.as_str())?;
+    let session = Session::open(&way, arguments.name.as_str(), Standing::Node)?;
     let what = "this machine cannot offer its services";
     let hint = format!("its account is {}; has it enough money for --stake?", session.account());
     let (descriptor, _) = watch.look(&arguments)?;
@@ -77,7 +77,7 @@ pub(super) fn run(settings: ProvideSettings, printer: &Printer) -> Result<Exit, 
     };
     let key = tg_types::SecretKey::from_seed(*session.key.expose_seed());
     let gateway = Arc::clone(&session.gateway);
-    let starting = Provider::start(gateway, session.relay.clone(), key, plan);
+    let starting = Provider::start(gateway, key, plan);
     let provider = session.runtime.block_on(starting).or_fail(what, hint)?;
     let ready = ready(&session, &provider, &watch.catalogue, &descriptor);
     printer.result(&ready, || ready_text(&ready, printer));

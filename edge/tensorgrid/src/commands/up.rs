@@ -35,6 +35,7 @@ use tg_api::{
     verify,
 };
 use tg_chain::Peer;
+use tg_net::RelaySettings;
 use tg_sandbox::SandboxError;
 use tg_types::{ChainId, GenesisHash, Height, NetworkKind, Params, SecretKey, TxId};
 use tokio::runtime::{Builder, Runtime};
@@ -287,7 +288,7 @@ fn serve(
         pid: std::process::id(),
         rpc: rpc.clone(),
         network: file.clone(),
-        ticket: peers.doors.ticket(),
+        ticket: peers.doors.ticket().map(|ticket| ticket.to_string()),
     };
     settings.place.note(&current).or_fail(
         "other commands cannot find this network",
@@ -332,13 +333,10 @@ fn open_doors(
         "start with --no-demo to look at the chain without them; TENSORGRID_LOG=info says more";
     let runtime = Builder::new_multi_thread().worker_threads(PEER_THREADS).enable_all().build();
     let runtime = runtime.or_fail(what, hint)?;
-    let seat = |(folder, node): (&NodeFolder, &RunningNode)| Seat {
-        chain: node.chain().clone(),
-        key: SecretKey::from_seed(*folder.key.expose_seed()),
-        faucet: folder.faucet.as_ref().map(|key| SecretKey::from_seed(*key.expose_seed())),
-    };
-    let open: Vec<Seat> = seats.iter().zip(&network.nodes).map(seat).collect();
-    let doors = runtime.block_on(Doors::open(open, settings.relay)).or_fail(what, hint)?;
+    let pairs = seats.iter().zip(&network.nodes);
+    let open: Vec<Seat> = pairs.map(|(folder, node)| Seat::of(folder, node)).collect();
+    let opening = Doors::open(open, RelaySettings::new(settings.relay));
+    let doors = runtime.block_on(opening).or_fail(what, hint)?;
     let mut peers = Peers { runtime, doors, providers: Vec::new() };
     if !settings.demo {
         return Ok((peers, None));

@@ -3,24 +3,41 @@
 use crate::{
     failure::{Exit, Failure, OrFail as _},
     folder::{FolderError, NodeFolder},
+    network::listen_address,
     node::{Duties, NodeError, Reach, RunningNode},
     printer::Printer,
     settings::ValidatorSettings,
     stop::StopSignal,
+    work::local::{Doors, Seat},
 };
 use serde::Serialize;
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 use tg_api::{
     RunningApi,
     text::{Number, Text},
 };
-use tg_types::{ChainId, GenesisHash, Height};
+use tg_net::{CertificatePlace, RelaySettings};
+use tg_types::{Address, ChainId, GenesisHash, Height};
+use tokio::runtime::{Builder, Runtime};
 
 /// How often a running node is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How often a starting node is looked at.
 const START_LOOK: Duration = Duration::from_millis(20);
+
+/// How long to wait for word of other validators' doors, so that the ticket names them too.
+const CARDS_WAIT: Duration = Duration::from_secs(2);
+
+/// How long the door may take to close.
+const DOOR_WAIT: Duration = Duration::from_secs(2);
+
+/// Threads for the door: the validator itself needs the others.
+const DOOR_THREADS: usize = 2;
 
 #[derive(Serialize)]
 struct Started<'a> {
@@ -30,6 +47,12 @@ struct Started<'a> {
     seat: bool,
     listen: String,
     rpc: Option<String>,
+    /// Where providers and clients knock.
+    door: Option<String>,
+    /// The way in for them.
+    ticket: Option<String>,
+    /// Validators whose doors are known.
+    doors: usize,
     height: Number<Height>,
     state_synced: bool,
 }
@@ -41,6 +64,11 @@ pub(crate) fn run(settings: &ValidatorSettings, printer: &Printer) -> Result<Exi
         .map_err(|error| folder_failure("the node did not start", &error))?;
     let folder = Arc::new(folder);
     let rpc = settings.rpc.or(folder.file.rpc);
+    let door = settings.door.clone().or_else(|| folder.file.door.as_ref().map(|it| it.0.clone()));
+    if door.is_some() && folder.share.is_none() {
+        let hint = "start it without --door; providers and clients need seats";
+        return Err(Failure::misuse("a node without a seat has no door", hint));
+    }
     let (state_sync, answers) = (settings.state_sync, rpc.is_some());
     let duties = Duties { state_sync, answers, housemates: 1 };
     let Some(mut node) = start(&folder, duties, &stop, printer)? else {
@@ -54,7 +82,11 @@ pub(crate) fn run(settings: &ValidatorSettings, printer: &Printer) -> Result<Exi
         )?),
         None => None,
     };
-    announce(&folder, &node, api.as_ref(), printer);
+    let door = match door {
+        Some(address) => Some(OpenDoor::open(&folder, &node, &address, &stop)?),
+        None => None,
+    };
+    announce(&folder, &node, api.as_ref(), door.as_ref(), printer);
     if api.as_ref().is_some_and(|api| !api.address().ip().is_loopback()) {
         printer.say("Other machines can ask this node; put a proxy with limits in front of it.");
     }
@@ -67,10 +99,51 @@ pub(crate) fn run(settings: &ValidatorSettings, printer: &Printer) -> Result<Exi
         }
     }
     printer.say("Stopping.");
+    if let Some(door) = door {
+        door.close();
+    }
     drop(api);
     node.stop();
     printer.say("Stopped; everything final is on disk.");
     Ok(Exit::Done)
+}
+
+/// The door of this node, on threads of its own.
+struct OpenDoor {
+    runtime: Runtime,
+    doors: Doors,
+}
+
+impl OpenDoor {
+    fn open(
+        folder: &NodeFolder,
+        node: &RunningNode,
+        address: &Address,
+        stop: &StopSignal,
+    ) -> Result<Self, Failure> {
+        let what = format!("the door at {address} cannot be opened");
+        let hint = "is it an address of this machine that others reach, by TCP and by UDP?";
+        let runtime = Builder::new_multi_thread().worker_threads(DOOR_THREADS).enable_all().build();
+        let runtime = runtime.or_fail(&what, hint)?;
+        let relay = RelaySettings {
+            public: Some(address.clone()),
+            certificate: CertificatePlace::Folder(folder.door()),
+            ..RelaySettings::new(listen_address(address))
+        };
+        let opening = Doors::open(vec![Seat::of(folder, node).on_disk(folder)], relay);
+        let doors = runtime.block_on(opening).or_fail(what, hint)?;
+        let started = Instant::now();
+        let (mut known, all) = doors.known();
+        while known < all && started.elapsed() < CARDS_WAIT && !stop.came_within(START_LOOK) {
+            known = doors.known().0;
+        }
+        Ok(Self { runtime, doors })
+    }
+
+    fn close(self) {
+        self.runtime.block_on(self.doors.close());
+        self.runtime.shutdown_timeout(DOOR_WAIT);
+    }
 }
 
 /// Starts the node on a thread of its own, because fetching the state takes as long as it takes;
@@ -104,7 +177,15 @@ fn start(
     started.map(Some).map_err(|error| failure(&error))
 }
 
-fn announce(folder: &NodeFolder, node: &RunningNode, api: Option<&RunningApi>, printer: &Printer) {
+fn announce(
+    folder: &NodeFolder,
+    node: &RunningNode,
+    api: Option<&RunningApi>,
+    door: Option<&OpenDoor>,
+    printer: &Printer,
+) {
+    let doors = door.map(|door| &door.doors);
+    let (known, all) = doors.map_or((0, 0), Doors::known);
     let started = Started {
         name: &folder.file.name,
         chain: Text(folder.genesis.chain()),
@@ -112,6 +193,9 @@ fn announce(folder: &NodeFolder, node: &RunningNode, api: Option<&RunningApi>, p
         seat: folder.share.is_some(),
         listen: folder.file.listen.to_string(),
         rpc: api.map(|api| format!("http://{}", api.address())),
+        door: doors.map(|doors| doors.relay().url.to_string()),
+        ticket: doors.and_then(Doors::ticket).map(|ticket| ticket.to_string()),
+        doors: known,
         height: Number(node.height()),
         state_synced: node.is_state_synced(),
     };
@@ -119,7 +203,10 @@ fn announce(folder: &NodeFolder, node: &RunningNode, api: Option<&RunningApi>, p
         let rpc = started.rpc.as_deref().unwrap_or("none (give --rpc ADDR)");
         let how = if started.state_synced { ", with the state of its peers" } else { "" };
         let (name, height) = (started.name, &started.height);
-        format!("{name} runs at block {height}{how}; clients: {rpc}; ^C stops it")
+        let ticket = started.ticket.as_ref().map_or_else(String::new, |ticket| {
+            format!("\nticket with {known} of {all} doors: {ticket}")
+        });
+        format!("{name} runs at block {height}{how}; clients: {rpc}; ^C stops it{ticket}")
     });
 }
 

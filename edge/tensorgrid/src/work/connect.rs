@@ -11,8 +11,8 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tg_gateway::{Gateway, GatewayError, genesis_of};
-use tg_net::{BlobPlace, Peer, PeerSettings, Reach, RelayUrl, Route, Ticket};
+use tg_gateway::{Gateway, GatewayError, client, doors_of, genesis_of};
+use tg_net::{BlobPlace, Peer, PeerId, PeerSettings, Reach, Route, Ticket};
 use tg_privacy::WrapSecret;
 use tg_types::{
     AccountId, Amount, SecretKey,
@@ -52,25 +52,35 @@ pub(crate) struct Session {
     pub(crate) gateway: Arc<Gateway>,
     /// Whose session it is.
     pub(crate) key: SecretKey,
-    /// The key to which results and shares are wrapped.
-    pub(crate) wrap: WrapSecret,
-    /// The relay by which it is reached.
-    pub(crate) relay: RelayUrl,
+}
+
+/// As whom a command is in the network of peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// As nobody in particular: peers are told apart by their keys, and several commands of one
+    /// account may run at once.
+    Passing,
+    /// As the node that its key names.
+    Node,
 }
 
 impl Session {
-    /// Connects in a role: each has a key of its own.
-    pub(crate) fn open(way: &Way, role: &str) -> Result<Self, Failure> {
+    /// Connects in a role: each has an account of its own.
+    pub(crate) fn open(way: &Way, role: &str, standing: Standing) -> Result<Self, Failure> {
         let ticket = way.ticket()?;
         let key = own_key(&way.keys, &ticket.genesis().to_string(), role)?;
-        let wrap = wrap_secret(&key);
         let hint = "is the network still there? Can its relay be reached from here?";
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.or_fail(WHAT, hint)?;
-        let relay = ticket.relays().first().map(|relay| relay.url.clone());
-        let relay = relay.ok_or_else(|| Failure::new(WHAT, "the ticket names no relay"))?;
-        let gateway = runtime.block_on(reach(&ticket, &key)).or_fail(WHAT, hint)?;
-        Ok(Self { runtime, gateway: Arc::new(gateway), key, wrap, relay })
+        let seed = match standing {
+            Standing::Passing => {
+                files::random().or_fail(WHAT, "the system has no random numbers")?
+            }
+            Standing::Node => *key.expose_seed(),
+        };
+        let peer = SecretKey::from_seed(seed);
+        let gateway = runtime.block_on(reach(&ticket, &peer)).or_fail(WHAT, hint)?;
+        Ok(Self { runtime, gateway: Arc::new(gateway), key })
     }
 
     /// The account of whoever is connected.
@@ -108,7 +118,7 @@ impl Session {
 impl Way {
     fn ticket(&self) -> Result<Ticket, Failure> {
         if let Some(typed) = &self.join {
-            let hint = "a ticket is one word that begins as `tensorgrid up` prints it";
+            let hint = "a ticket is one word, as `up`, `validator --door` and `ticket` print it";
             return typed.parse().map_err(|error| {
                 Failure::misuse("this is not a ticket", hint)
                     .because(&error as &tg_net::TicketError)
@@ -137,7 +147,8 @@ pub(crate) enum ReachError {
     Gateway(#[from] GatewayError),
 }
 
-/// A gateway to the validators of a ticket. Nothing listens: the peer only calls out.
+/// A gateway to the validators of a ticket, and to those that they tell of. Nothing listens: the
+/// peer only calls out.
 async fn reach(ticket: &Ticket, key: &SecretKey) -> Result<Gateway, ReachError> {
     let settings =
         PeerSettings { reach: Reach::Direct, blobs: BlobPlace::Memory, ..PeerSettings::default() };
@@ -147,16 +158,25 @@ async fn reach(ticket: &Ticket, key: &SecretKey) -> Result<Gateway, ReachError> 
         peer.add_route(validator.id, Route::relayed(validator.relay.clone()))?;
     }
     peer.online(ONLINE_WAIT).await?;
-    let ids: Vec<_> = validators.iter().map(|validator| validator.id).collect();
-    let genesis = genesis_of(&peer, &ids, ticket.genesis()).await?;
-    let gateway = Gateway::new(peer, ids, genesis.domain(), genesis.params().clone());
-    if let Some(relay) = ticket.relays().first() {
-        gateway.hello(&relay.url).await;
+    let mut ids: Vec<PeerId> = validators.iter().map(|validator| validator.id).collect();
+    let (genesis, first) = genesis_of(&peer, &ids, ticket.genesis()).await?;
+    // A ticket may be older than a door, or too short for all of them. Seats sign where theirs is,
+    // so it does not matter who tells.
+    for card in doors_of(&peer, &ids, &genesis).await? {
+        peer.trust_relay(card.relay())?;
+        peer.add_route(card.peer(), Route::relayed(card.relay().url.clone()))?;
+        if !ids.contains(&card.peer()) {
+            ids.push(card.peer());
+        }
     }
+    ids.sort_by_key(|id| *id != first);
+    let gateway = Gateway::new(peer, ids, &genesis);
+    gateway.hello(client::SLOW).await;
     Ok(gateway)
 }
 
-/// The key to which a peer's results and shares are wrapped: derived, so that one key is kept.
+/// The key to which shares are wrapped that a node or a validator may have: derived, so that one
+/// key is kept.
 pub(crate) fn wrap_secret(key: &SecretKey) -> WrapSecret {
     WrapSecret::from_seed(*tagged(WRAP, &[&*key.expose_seed()]).as_bytes())
 }

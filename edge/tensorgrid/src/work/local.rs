@@ -1,28 +1,40 @@
-//! The network of peers of validators on one machine: a relay and a door at every validator. All of
-//! it over real connections, so that what works here works elsewhere.
+//! The doors of this process' validators: a relay, and behind it one peer for each of them that
+//! answers providers and clients. `validator` has one, `up` all of a network's. Everything goes
+//! over real connections, so that what works on one machine works elsewhere.
 
 use super::connect::wrap_secret;
 use crate::files;
+use crate::folder::NodeFolder;
+use crate::network::now;
+use crate::node::RunningNode;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tg_agent::contents::PackageReader;
 use tg_chain::Chain;
-use tg_gateway::{Door, DoorConfig, Gateway, GatewayError, presence};
+use tg_gateway::{
+    Door, DoorCard, DoorConfig, Gateway, GatewayError, card, client, custody, presence,
+};
 use tg_net::{
-    BlobPlace, Peer, PeerId, PeerSettings, Reach, Relay, RelayInfo, RelaySettings, Route, Ticket,
-    TicketParts, TicketValidator,
+    BlobPlace, Peer, PeerSettings, Reach, Relay, RelayInfo, RelaySettings, Route, Ticket,
 };
 use tg_types::hash::{Tag, tagged};
-use tg_types::key::Domain;
-use tg_types::{Params, SecretKey};
+use tg_types::{Genesis, SecretKey};
 use tokio::task::JoinHandle;
 
 /// How long a peer may take to reach the relay.
 const ONLINE_WAIT: Duration = Duration::from_secs(10);
 
+/// How often a door looks for what other validators have posted.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How often a card is posted again, for nodes that were not connected: so long they may not know
+/// of a door.
+const POST_EVERY: Duration = Duration::from_secs(60);
+
 const GATEWAY: Tag = Tag::new("tensorgrid/gateway key");
 
-/// Why the local network of peers did not come up.
+/// Why the doors do not open.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LocalError {
     #[error(transparent)]
@@ -41,30 +53,50 @@ pub(crate) enum LocalError {
     Gateway(#[from] GatewayError),
 }
 
-/// A validator of this machine.
+/// A validator of this process.
 pub(crate) struct Seat {
     /// Its chain.
-    pub(crate) chain: Chain,
+    chain: Chain,
     /// Its key.
-    pub(crate) key: SecretKey,
+    key: SecretKey,
     /// The key of the trial money, if it keeps that.
-    pub(crate) faucet: Option<SecretKey>,
+    faucet: Option<SecretKey>,
+    /// Where it keeps packages.
+    packages: BlobPlace,
 }
 
-/// The relay and the validators' doors.
+impl Seat {
+    /// The validator of a folder. Packages are kept in memory, which is faster.
+    pub(crate) fn of(folder: &NodeFolder, node: &RunningNode) -> Self {
+        let copy = |key: &SecretKey| SecretKey::from_seed(*key.expose_seed());
+        let (key, faucet) = (copy(&folder.key), folder.faucet.as_ref().map(copy));
+        Self { chain: node.chain().clone(), key, faucet, packages: BlobPlace::Memory }
+    }
+
+    /// With packages in the folder, so that they outlive the process.
+    pub(crate) fn on_disk(self, folder: &NodeFolder) -> Self {
+        Self { packages: BlobPlace::Folder(folder.packages()), ..self }
+    }
+}
+
+/// The relay and the doors behind it.
 pub(crate) struct Doors {
     relay: Relay,
     info: RelayInfo,
-    peers: Vec<Peer>,
-    ids: Vec<PeerId>,
-    reporters: Vec<JoinHandle<()>>,
-    domain: Domain,
-    params: Params,
-    host: IpAddr,
+    open: Vec<OpenDoor>,
+    chain: Chain,
+    reach: Reach,
 }
 
-/// The key of a validator in the network of peers: derived, so that its voting key signs votes
-/// only.
+/// One validator's door.
+struct OpenDoor {
+    peer: Peer,
+    card: DoorCard,
+    tasks: [JoinHandle<()>; 3],
+}
+
+/// The key of a validator in the network of peers: derived, so that what strangers talk to does
+/// not have the key that votes.
 fn peer_key(key: &SecretKey) -> SecretKey {
     SecretKey::from_seed(*tagged(GATEWAY, &[&*key.expose_seed()]).as_bytes())
 }
@@ -73,88 +105,137 @@ fn random() -> Option<[u8; 32]> {
     files::random().ok()
 }
 
-fn settings(host: IpAddr) -> PeerSettings {
-    PeerSettings {
-        reach: Reach::DirectOn(SocketAddr::from((host, 0))),
-        blobs: BlobPlace::Memory,
-        ..PeerSettings::default()
+/// Directly on the address where the relay listens, if it is one.
+const fn reach(host: IpAddr) -> Reach {
+    if host.is_unspecified() { Reach::Direct } else { Reach::DirectOn(SocketAddr::new(host, 0)) }
+}
+
+fn settings(reach: Reach, blobs: BlobPlace) -> PeerSettings {
+    PeerSettings { reach, blobs, ..PeerSettings::default() }
+}
+
+impl OpenDoor {
+    /// Opens a validator's door behind a relay and says so to the others.
+    async fn open(seat: Seat, relay: &RelayInfo, reach: Reach) -> Result<Self, LocalError> {
+        let Seat { chain, key, faucet, packages } = seat;
+        let (secret, settings) = (peer_key(&key), settings(reach, packages));
+        let peer = Peer::bind(&secret, std::slice::from_ref(relay), settings).await?;
+        let config = DoorConfig {
+            chain: chain.clone(),
+            peer: peer.clone(),
+            key: SecretKey::from_seed(*key.expose_seed()),
+            wrap: wrap_secret(&key),
+            contents: Arc::new(PackageReader),
+            faucet,
+            random,
+        };
+        let door = Door::open(config)?;
+        peer.online(ONLINE_WAIT).await?;
+        let card = DoorCard::new(&key.public(), &secret, relay.clone(), chain.genesis());
+        let tasks = [
+            tokio::spawn(presence::report_absences(door.clone())),
+            tokio::spawn(custody::run(door)),
+            tokio::spawn(keep_posted(chain, key, peer.clone(), card.clone())),
+        ];
+        Ok(Self { peer, card, tasks })
+    }
+
+    async fn close(self) {
+        for task in self.tasks {
+            task.abort();
+        }
+        if let Err(error) = self.peer.stop().await {
+            tracing::debug!(%error, "a peer did not stop well");
+        }
+    }
+}
+
+/// Tells other validators where a door is, and lets its peer call behind their relays.
+async fn keep_posted(chain: Chain, key: SecretKey, peer: Peer, card: DoorCard) {
+    let (mut posted, mut known) = (None::<Instant>, Vec::new());
+    loop {
+        let notices = chain.notices();
+        if notices != known {
+            for card in card::cards(&notices, chain.genesis()) {
+                if let Err(error) = peer.trust_relay(card.relay()) {
+                    tracing::warn!(%error, "a validator's relay cannot be used");
+                }
+            }
+            known = notices;
+        }
+        let pause = if known.len() > 1 { POST_EVERY } else { LOOK };
+        if posted.is_none_or(|at| at.elapsed() >= pause) {
+            if let Err(error) = chain.post_notice(&key, now(), card.text()) {
+                tracing::warn!(%error, "a door is not told to others");
+            }
+            posted = Some(Instant::now());
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 
 impl Doors {
-    /// Starts the relay on an address of this machine and opens a door at every validator.
-    pub(crate) async fn open(seats: Vec<Seat>, at: SocketAddr) -> Result<Self, LocalError> {
-        let relay = Relay::start(RelaySettings::new(at)).await?;
+    /// Starts a relay and opens a door behind it at every validator.
+    pub(crate) async fn open(seats: Vec<Seat>, at: RelaySettings) -> Result<Self, LocalError> {
+        let chain =
+            seats.first().map(|seat| seat.chain.clone()).ok_or(GatewayError::NoValidator)?;
+        let reach = reach(at.listen.ip());
+        let relay = Relay::start(at).await?;
         let info = relay.info().clone();
-        let mut doors = Vec::new();
-        let (mut peers, mut ids) = (Vec::new(), Vec::new());
-        let first = seats.first().map(|seat| (seat.chain.domain(), seat.chain.genesis().clone()));
-        for (place, seat) in seats.into_iter().enumerate() {
-            let secret = peer_key(&seat.key);
-            let settings = settings(at.ip());
-            let peer = Peer::bind(&secret, std::slice::from_ref(&info), settings).await?;
-            let config = DoorConfig {
-                chain: seat.chain.clone(),
-                peer: peer.clone(),
-                seat: place,
-                wrap: wrap_secret(&seat.key),
-                faucet: seat.faucet,
-                random,
-            };
-            let door = Door::open(config)?;
-            doors.push((seat.chain, door, seat.key));
-            ids.push(peer.id());
-            peers.push(peer);
-        }
-        for peer in &peers {
-            peer.online(ONLINE_WAIT).await?;
-        }
-        let report = |(chain, door, key)| tokio::spawn(presence::report_absences(chain, door, key));
-        let reporters = doors.into_iter().map(report).collect();
-        let (domain, genesis) = first.ok_or(GatewayError::NoValidator)?;
-        let params = genesis.params().clone();
-        Ok(Self { relay, info, peers, ids, reporters, domain, params, host: at.ip() })
+        let opening = seats.into_iter().map(|seat| OpenDoor::open(seat, &info, reach));
+        let open = futures::future::try_join_all(opening).await?;
+        Ok(Self { relay, info, open, chain, reach })
     }
 
     /// A peer that speaks to the validators.
     pub(crate) async fn gateway(&self, key: &SecretKey) -> Result<Arc<Gateway>, LocalError> {
-        let settings = settings(self.host);
+        let settings = settings(self.reach, BlobPlace::Memory);
         let peer = Peer::bind(key, std::slice::from_ref(&self.info), settings).await?;
-        for id in &self.ids {
+        let ids: Vec<_> = self.open.iter().map(|door| door.peer.id()).collect();
+        for id in &ids {
             peer.add_route(*id, Route::relayed(self.info.url.clone()))?;
         }
         peer.online(ONLINE_WAIT).await?;
-        let gateway = Gateway::new(peer, self.ids.clone(), self.domain, self.params.clone());
-        gateway.hello(&self.info.url).await;
+        let gateway = Gateway::new(peer, ids, self.genesis());
+        gateway.hello(client::SLOW).await;
         Ok(Arc::new(gateway))
     }
 
-    /// The way in for other processes; `None` if the network has too many validators for one.
-    pub(crate) fn ticket(&self) -> Option<String> {
-        let seat = |id: &PeerId| TicketValidator { id: *id, relay: self.info.url.clone() };
-        let parts = TicketParts {
-            chain: self.domain.chain,
-            genesis: self.domain.genesis,
-            relays: vec![self.info.clone()],
-            validators: self.ids.iter().map(seat).collect(),
-        };
-        Ticket::new(parts).ok().map(|ticket| ticket.to_string())
+    fn genesis(&self) -> &Genesis {
+        self.chain.genesis()
     }
 
-    /// The relay of this machine.
+    /// The doors that are known: those of this process, then others'.
+    fn cards(&self) -> Vec<DoorCard> {
+        let mut cards: Vec<DoorCard> = self.open.iter().map(|door| door.card.clone()).collect();
+        let others = card::cards(&self.chain.notices(), self.genesis());
+        cards.extend(others.into_iter().filter(|it| !self.is_ours(it)));
+        cards
+    }
+
+    fn is_ours(&self, card: &DoorCard) -> bool {
+        self.open.iter().any(|door| door.card.peer() == card.peer())
+    }
+
+    /// Doors that are known, and validators that there are.
+    pub(crate) fn known(&self) -> (usize, usize) {
+        (self.cards().len(), self.genesis().validators().len())
+    }
+
+    /// The way in for other processes, with the doors that are known.
+    pub(crate) fn ticket(&self) -> Option<Ticket> {
+        card::ticket(&self.cards(), self.genesis()).ok()
+    }
+
+    /// The relay of this process.
     pub(crate) const fn relay(&self) -> &RelayInfo {
         &self.info
     }
 
     /// Closes all doors.
     pub(crate) async fn close(self) {
-        for reporter in self.reporters {
-            reporter.abort();
-        }
-        for peer in self.peers {
-            if let Err(error) = peer.stop().await {
-                tracing::debug!(%error, "a peer did not stop well");
-            }
+        for door in self.open {
+            door.close().await;
         }
         if let Err(error) = self.relay.stop().await {
             tracing::debug!(%error, "the relay did not stop well");

@@ -4,29 +4,34 @@ use super::market::{Market, Quote};
 use crate::files;
 use std::time::Duration;
 use tg_agent::chance::Chance;
-use tg_agent::tensor_run::{tensor_bytes, trace_salt};
-use tg_gateway::message::{EventList, Reply, Request};
-use tg_gateway::package::{Blobs, Results, Several, Whose, blob, blobs};
+use tg_agent::contents::PackageReader;
+use tg_agent::tensor_run::{TensorRunError, read_outputs, tensor_bytes, trace_salt};
+use tg_gateway::message::{EventList, Reply, Request, log_reader};
+use tg_gateway::package::{Results, Several, Whose, blob, blobs, result_key_hash};
 use tg_gateway::task::{NamedFile, Root, TaskLimits, Variable, word};
 use tg_gateway::{
-    Gateway, GatewayError, Package, PackageError, TaskInputs, TaskOutput, TensorInputs,
+    Contents as _, Gateway, GatewayError, Kept, Package, PackageError, TaskInputs, TaskOutput,
+    TensorInputs,
 };
-use tg_ledger::{JobEntry, ProgramEntry, keys};
+use tg_ledger::{JobEntry, PieceEntry, ProgramEntry, Run, keys};
 use tg_net::PeerId;
 use tg_privacy::{WrapPublic, WrapSecret};
 use tg_tensor::commit::Salt;
 use tg_tensor::judge::TensorJudge;
 use tg_tensor::trace::{inputs_root, outputs_root};
-use tg_tensor::{Model, Tensor, TensorError};
+use tg_tensor::{Model, Tensor};
+use tg_types::hash::{Tag, tagged};
 use tg_types::tx::{PROGRAM_PIECES_MAX, ProgramPiece};
 use tg_types::{
     AccountId, Action, Amount, Decode, DecodeError, DurationMs, Encode, Event, Hash32, JobId,
-    JobSpec, Lane, List, Needs, ProgramFacts, Reason, RunResult, SecretKey, StepJudge as _, Tier,
-    Work,
+    JobSpec, Kind, Lane, List, Message, Needs, PackageRef, ProgramFacts, Reason, ResultKey,
+    RunResult, SecretKey, StepJudge as _, Tier, Voucher, Work,
 };
 
 /// Bytes of a program's piece.
 const PIECE_BYTES: usize = 8 * 1024;
+
+const RESULT_SECRET: Tag = Tag::new("tensorgrid/result secret");
 
 /// How long to wait before turning to another validator.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -51,11 +56,18 @@ pub(crate) enum OrderError {
     #[error("the result is not what the provider committed to")]
     OtherOutput,
     #[error("an output cannot be read")]
-    Output(#[from] TensorError),
+    Output(#[from] TensorRunError),
     #[error("the job is not on record any more")]
     Gone,
     #[error("the job has no result")]
     NoResult,
+}
+
+impl OrderError {
+    /// Whether a result is there and does not open, or is not what its provider committed to.
+    pub(crate) const fn is_sealed(&self) -> bool {
+        matches!(self, Self::Package(_) | Self::Decode(_) | Self::OtherOutput | Self::Output(_))
+    }
 }
 
 /// What is to be done.
@@ -168,14 +180,37 @@ impl TaskOrder {
     }
 }
 
+/// How a complaint ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// The provider lost so much.
+    Upheld(Amount),
+    /// We did.
+    Rejected(Amount),
+    /// Nobody did.
+    Lapsed,
+}
+
+impl Judged {
+    fn of(job: JobId, event: &Event) -> Option<Self> {
+        if event.job() != Some(job) {
+            None
+        } else if let Event::ComplaintUpheld { lost, .. } = event {
+            Some(Self::Upheld(*lost))
+        } else if let Event::ComplaintRejected { lost, .. } = event {
+            Some(Self::Rejected(*lost))
+        } else {
+            matches!(event, Event::ComplaintLapsed { .. }).then_some(Self::Lapsed)
+        }
+    }
+}
+
 /// Who asks.
 pub(crate) struct Client<'a> {
     /// The validators.
     pub(crate) gateway: &'a Gateway,
     /// The client's key.
     pub(crate) key: &'a SecretKey,
-    /// The key to which results are wrapped.
-    pub(crate) wrap: &'a WrapSecret,
 }
 
 impl Order<'_> {
@@ -189,15 +224,17 @@ impl Order<'_> {
             }
             Job::Task(_) => Work::Opaque { task: nothing },
         };
-        let spec = self.spec(work, (nothing, 0), Amount::ZERO);
+        let package = PackageRef { id: nothing, bytes: 0 };
+        let spec = self.spec(work, package, ResultKey::NONE, Amount::ZERO);
         Market::look(gateway).await?.quote(&spec, self.job.facts().as_ref())
     }
 
-    fn spec(&self, work: Work, (package, package_bytes): (Hash32, u64), pay: Amount) -> JobSpec {
+    fn spec(&self, work: Work, package: PackageRef, result_key: ResultKey, pay: Amount) -> JobSpec {
         JobSpec {
             work,
-            package,
-            package_bytes,
+            package: package.id,
+            package_bytes: package.bytes,
+            result_key,
             needs: self.needs.clone(),
             tier: self.tier,
             pay,
@@ -210,6 +247,16 @@ impl Order<'_> {
 impl Client<'_> {
     fn account(&self) -> AccountId {
         AccountId::from(self.key.public())
+    }
+
+    /// The seed of the secret key to which results of an order are sealed. Each order has its own,
+    /// so that one can be made public and tells nothing of others.
+    fn result_seed(&self, nonce: &[u8; 16]) -> [u8; 32] {
+        *tagged(RESULT_SECRET, &[&*self.key.expose_seed(), nonce]).as_bytes()
+    }
+
+    fn result_secret(&self, nonce: &[u8; 16]) -> WrapSecret {
+        WrapSecret::from_seed(self.result_seed(nonce))
     }
 
     fn whose(&self) -> Whose {
@@ -265,14 +312,17 @@ impl Client<'_> {
         count: usize,
         lane: Lane,
     ) -> Result<Vec<JobId>, OrderError> {
-        let (salt, wrap) = (files::random()?, self.wrap.public());
+        let nonce = files::random()?;
+        let result_secret = self.result_secret(&nonce);
+        let (salt, wrap) = (files::random()?, result_secret.public());
         let (work, plain) = order.job.pack(&Recipient { salt, wrap, tier: order.tier })?;
-        let keys = self.gateway.wrap_keys().await?;
+        let result_key = ResultKey { nonce, hash: result_key_hash(wrap) };
+        let holders = self.gateway.holders().await?;
         let mut chance = Chance::new(files::random()?);
-        let sealed = Package::seal_inputs(&plain, &self.whose(), &keys, || chance.draw())?;
-        let kept = self.gateway.keep(&sealed).await?;
-        let spec = order.spec(work, kept, quote.charges.pay);
-        self.hand_in(vec![spec; count], quote, lane).await
+        let sealed = Package::seal_inputs(&plain, &self.whose(), &holders, || chance.draw())?;
+        let Kept { package, voucher } = self.gateway.keep(&sealed).await?;
+        let spec = order.spec(work, package, result_key, quote.charges.pay);
+        self.hand_in(vec![spec; count], voucher, quote, lane).await
     }
 
     /// Hands in once more what was asked for before, at a new price. Its package is fetched from
@@ -283,16 +333,19 @@ impl Client<'_> {
         quote: &Quote,
     ) -> Result<JobId, OrderError> {
         let package = self.gateway.package(&spec.package, spec.package_bytes).await?;
-        let (package, package_bytes) = self.gateway.keep(&package).await?;
-        let spec = JobSpec { package, package_bytes, pay: quote.charges.pay, ..spec.clone() };
-        let jobs = self.hand_in(vec![spec], quote, Lane::FIRST).await?;
+        let Kept { package: PackageRef { id, bytes }, voucher } =
+            self.gateway.keep(&package).await?;
+        let (pay, spec) = (quote.charges.pay, spec.clone());
+        let spec = JobSpec { package: id, package_bytes: bytes, pay, ..spec };
+        let jobs = self.hand_in(vec![spec], voucher, quote, Lane::FIRST).await?;
         jobs.first().copied().ok_or(OrderError::Gone)
     }
 
-    /// Hands jobs in that are priced alike.
+    /// Hands jobs in that are priced alike and share a package.
     async fn hand_in(
         &self,
         specs: Vec<JobSpec>,
+        voucher: Voucher,
         quote: &Quote,
         lane: Lane,
     ) -> Result<Vec<JobId>, OrderError> {
@@ -300,7 +353,8 @@ impl Client<'_> {
         let specs = List::new(specs).map_err(|_| OrderError::Price)?;
         let times = u64::try_from(count).unwrap_or(u64::MAX);
         let escrow_max = quote.charges.escrow.times(times).map_err(|_| OrderError::Price)?;
-        let action = Action::SubmitJobs { specs, escrow_max };
+        let vouchers = List::new(vec![voucher]).map_err(|_| OrderError::Price)?;
+        let action = Action::SubmitJobs { specs, escrow_max, vouchers };
         let nonce = self.gateway.nonce(self.account(), lane).await?;
         let (tx, _) = self.gateway.send(self.key, (lane, nonce), action).await?;
         let places = 0..u8::try_from(count).unwrap_or(u8::MAX);
@@ -318,7 +372,7 @@ impl Client<'_> {
             if let Some(entry) = self.ended(job).await? {
                 return Ok(entry);
             }
-            while let Some(Ok(frame)) = blocks.next().await {
+            while let Some(frame) = blocks.next().await {
                 let Ok(Reply::Block { events: EventList(events), .. }) = Reply::from_bytes(&frame)
                 else {
                     continue;
@@ -343,18 +397,33 @@ impl Client<'_> {
         Ok(entry.status.is_final().then_some(entry))
     }
 
-    /// Fetches the package of a job's result.
+    /// Fetches what a job gave: of the first of its accepted runs whose package opens.
     async fn fetch(
         &self,
         job: JobId,
         entry: &JobEntry,
     ) -> Result<(RunResult, Vec<u8>), OrderError> {
-        let result = entry.result().ok_or(OrderError::NoResult)?;
+        let mut last = OrderError::NoResult;
+        for result in entry.live().filter_map(Run::result) {
+            match self.open(job, entry, &result).await {
+                Ok(plain) => return Ok((result, plain)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn open(
+        &self,
+        job: JobId,
+        entry: &JobEntry,
+        result: &RunResult,
+    ) -> Result<Vec<u8>, OrderError> {
         let package = self.gateway.package(&result.package, result.package_bytes).await?;
-        let opened = package.open_output(self.wrap, &self.whose())?;
+        let secret = self.result_secret(&entry.spec.result_key.nonce);
+        let opened = package.open_output(&secret, &self.whose())?;
         let results = Results::from_bytes(&opened)?;
-        let plain = results.of(&job).ok_or(OrderError::OtherOutput)?.to_vec();
-        Ok((result, plain))
+        Ok(results.of(&job).ok_or(OrderError::OtherOutput)?.to_vec())
     }
 
     /// Fetches the outputs of a program, and holds them against what was committed to.
@@ -365,13 +434,7 @@ impl Client<'_> {
         model: &Model,
     ) -> Result<Vec<Tensor>, OrderError> {
         let (result, plain) = self.fetch(job, entry).await?;
-        let blobs = Blobs::from_bytes(&plain)?;
-        let program = model.program();
-        let mut outputs = Vec::new();
-        for (output, bytes) in program.outputs().iter().zip(blobs.as_slice()) {
-            let spec = program.spec(output.value).ok_or(OrderError::OtherOutput)?;
-            outputs.push(Tensor::from_bytes(&spec, bytes.as_slice())?);
-        }
+        let outputs = read_outputs(model.program(), &plain)?;
         if outputs_root(outputs.iter()) != result.output {
             return Err(OrderError::OtherOutput);
         }
@@ -392,6 +455,53 @@ impl Client<'_> {
         Ok(output)
     }
 
+    /// Whether the result of a job opens, to what its provider committed to.
+    pub(crate) async fn opens(&self, job: JobId, entry: &JobEntry) -> Result<bool, OrderError> {
+        let program = match entry.spec.work {
+            Work::Tensor { program, .. } => Some(self.program(&program).await?),
+            Work::Opaque { .. } => None,
+        };
+        let (result, opened) = match self.fetch(job, entry).await {
+            Ok(fetched) => fetched,
+            Err(error) if error.is_sealed() => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        Ok(PackageReader.is_output(&entry.spec, program.as_deref(), &result, &opened))
+    }
+
+    /// A program as the chain has it on record.
+    async fn program(&self, program: &Hash32) -> Result<Vec<u8>, OrderError> {
+        let entry: Option<ProgramEntry> = self.gateway.entry(keys::program(program)).await?;
+        let mut bytes = Vec::new();
+        for piece in 0..entry.ok_or(OrderError::Gone)?.pieces {
+            let key = keys::program_piece(program, piece);
+            let piece: Option<PieceEntry> = self.gateway.entry(key).await?;
+            bytes.extend_from_slice(piece.ok_or(OrderError::Gone)?.bytes.as_slice());
+        }
+        Ok(bytes)
+    }
+
+    /// Complains that a result does not open, and waits until that is judged.
+    pub(crate) async fn complain(
+        &self,
+        job: JobId,
+        entry: &JobEntry,
+    ) -> Result<Judged, OrderError> {
+        let mut blocks = self.gateway.follow()?;
+        let key = self.result_seed(&entry.spec.result_key.nonce);
+        self.send(Action::Complain { job, about: Message::Result, key }).await?;
+        while let Some(frame) = blocks.next().await {
+            let Ok(Reply::Block { events: EventList(events), .. }) = Reply::from_bytes(&frame)
+            else {
+                continue;
+            };
+            if let Some(judged) = events.iter().find_map(|event| Judged::of(job, event)) {
+                return Ok(judged);
+            }
+        }
+        Err(OrderError::Gone)
+    }
+
     /// What a running task said since then, and whether that was all; `None` if nobody runs it.
     pub(crate) async fn log(
         &self,
@@ -401,7 +511,9 @@ impl Client<'_> {
     ) -> Result<Option<(Vec<u8>, bool)>, OrderError> {
         let Some(run) = entry.live().next() else { return Ok(None) };
         let Ok(peer) = PeerId::new(*run.node.as_bytes()) else { return Ok(None) };
-        match self.gateway.ask_peer(peer, &Request::Log { job, from }).await {
+        let message = log_reader(&job, &self.gateway.peer().id());
+        let consent = self.key.sign(self.gateway.domain(), Kind::LogReader, &message);
+        match self.gateway.ask_peer(peer, &Request::Log { job, from, consent }).await {
             Ok(Reply::Log { bytes, is_end }) => Ok(Some((bytes.as_slice().to_vec(), is_end))),
             // Not begun, or gone: the job moves on without us.
             Ok(_) | Err(GatewayError::Refused(_) | GatewayError::Call(_)) => Ok(None),

@@ -9,7 +9,6 @@ use tg_agent::agent::{Agent, AgentConfig, AgentError, Cheat, Deeds};
 use tg_agent::task_run::Workshop;
 use tg_gateway::{Gateway, GatewayError};
 use tg_ledger::{AccountEntry, NodeEntry, StakeEntry, keys};
-use tg_net::RelayUrl;
 use tg_types::{AccountId, Action, Amount, Kind, Lane, NodeDescriptor, NodeId, Reason, SecretKey};
 
 /// What a node has besides its stake, for the fees of its transactions and for objections.
@@ -71,7 +70,6 @@ impl Provider {
     /// Puts money at stake, makes the offer, and starts the agent.
     pub(crate) async fn start(
         gateway: Arc<Gateway>,
-        relay: RelayUrl,
         key: SecretKey,
         plan: ProviderPlan,
     ) -> Result<Self, ProviderError> {
@@ -84,7 +82,6 @@ impl Provider {
             key: own,
             wrap,
             gateway: Arc::clone(&gateway),
-            relay,
             random,
             workshop,
             notes,

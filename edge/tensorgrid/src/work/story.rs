@@ -3,7 +3,7 @@
 
 use super::local::{Doors, LocalError};
 use super::machine::{self, GpuChoice, OfferTerms};
-use super::order::{Client, Job, Order, OrderError};
+use super::order::{Client, Job, Judged, Order, OrderError};
 use super::provider::{Provider, ProviderError, ProviderPlan};
 use crate::arrays::{self, Format};
 use crate::printer::{Printer, duration};
@@ -18,7 +18,6 @@ use tg_api::{
 };
 use tg_ledger::{JobEntry, keys};
 use tg_onnx::{Choices, Source};
-use tg_privacy::WrapSecret;
 use tg_tensor::{Array, Data, Model, Tensor};
 use tg_types::{
     AccountId, Amount, DurationMs, Event, Hash32, JobId, JobStatus, Needs, NodeId, SecretKey, Tier,
@@ -84,8 +83,10 @@ pub(crate) enum StoryError {
 pub(crate) struct Told {
     /// The job.
     pub(crate) job: Text<JobId>,
-    /// The digit that was found.
-    pub(crate) digit: usize,
+    /// The digit that was found; none if the result does not open.
+    pub(crate) digit: Option<usize>,
+    /// What the provider lost by a complaint, if there was one.
+    pub(crate) complaint: Option<Tgrid>,
     /// The digit that was drawn.
     pub(crate) drawn: usize,
     /// What was quoted at most.
@@ -164,8 +165,7 @@ pub(crate) async fn providers(
             ProviderPlan { descriptor, stake: machine::STAKE, workshop, notes: None, cheats };
         let key = SecretKey::from_seed(crate::files::random()?);
         let gateway = doors.gateway(&key).await?;
-        let relay = doors.relay().url.clone();
-        providers.push(Provider::start(gateway, relay, key, plan).await?);
+        providers.push(Provider::start(gateway, key, plan).await?);
     }
     let model = catalogue.devices().first().map_or("unknown", |device| device.model.as_str());
     let liar = if cheat.is_some() { "; one of them lies" } else { "" };
@@ -204,11 +204,10 @@ pub(crate) async fn tell(
 ) -> Result<Told, StoryError> {
     let digit = digit(which).ok_or(StoryError::Model)?;
     let key = SecretKey::from_seed(crate::files::random()?);
-    let wrap = WrapSecret::from_seed(crate::files::random()?);
     let gateway = doors.gateway(&key).await?;
     gateway.serve(None).map_err(LocalError::from)?;
     gateway.faucet(AccountId::from(key.public()), CLIENT_MONEY).await?;
-    let client = Client { gateway: &gateway, key: &key, wrap: &wrap };
+    let client = Client { gateway: &gateway, key: &key };
     let inputs = [digit.input.clone()];
     let order = Order {
         job: Job::Tensor { model: &digit.model, inputs: &inputs },
@@ -237,19 +236,27 @@ pub(crate) async fn tell(
     if entry.status != JobStatus::Settled {
         return Err(StoryError::NotAccepted(entry.status));
     }
-    let outputs = client.result(job, &entry, &digit.model).await?;
-    let found = outputs.first().map(best).unwrap_or_default();
     let paid = told.paid.unwrap_or_else(|| started.elapsed());
-    printer.say(format_args!(
-        "The drawn digit is a {found} (it was a {}); verified and paid in {}.",
-        digit.label,
-        duration(paid)
-    ));
+    let (found, complaint) = match client.result(job, &entry, &digit.model).await {
+        Ok(outputs) => (Some(outputs.first().map(best).unwrap_or_default()), None),
+        Err(error) if error.is_sealed() => {
+            (None, Some(complain(&client, job, &entry, printer).await?))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(found) = found {
+        printer.say(format_args!(
+            "The drawn digit is a {found} (it was a {}); verified and paid in {}.",
+            digit.label,
+            duration(paid)
+        ));
+    }
     let output = entry.result().map(|result| result.output).ok_or(StoryError::Model)?;
     stop(&gateway).await;
     Ok(Told {
         job: Text(job),
         digit: found,
+        complaint: complaint.map(Tgrid),
         drawn: digit.label,
         quoted: Tgrid(price.charges.escrow),
         charged: Tgrid(told.charged),
@@ -258,6 +265,22 @@ pub(crate) async fn tell(
         paid_ms: u64::try_from(paid.as_millis()).unwrap_or(u64::MAX),
         output: Text(output),
     })
+}
+
+/// Complains about a result that does not open; says what its provider lost.
+async fn complain(
+    client: &Client<'_>,
+    job: JobId,
+    entry: &JobEntry,
+    printer: &Printer,
+) -> Result<Amount, StoryError> {
+    printer.say(format_args!("The result is there and does not open: its key is made public."));
+    let (lost, words) = match client.complain(job, entry).await? {
+        Judged::Upheld(lost) => (lost, "The validators tried it. Its provider loses"),
+        Judged::Rejected(_) | Judged::Lapsed => (Amount::ZERO, "The complaint was not upheld:"),
+    };
+    printer.say(format_args!("{words} {lost}."));
+    Ok(lost)
 }
 
 async fn stop(gateway: &tg_gateway::Gateway) {

@@ -77,6 +77,48 @@ fn provider_that_does_not_show_its_capacity_gets_no_work() {
     assert_eq!(up.stop("INT").0.code(), Some(0));
 }
 
+/// Goal: a provider that seals its result so that nobody can open it is convicted by the
+/// validators, and who paid gets the money back. Method: `up --cheat=sealed`, whose first job
+/// complains by itself, and a job by hand.
+#[test]
+fn provider_whose_result_does_not_open_pays_for_it() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0", "--cheat=sealed"]);
+    let job = &up.ready["job"];
+    assert!(job["digit"].is_null(), "{}", up.ready);
+    let lost = job["complaint"].as_str().and_then(|lost| lost.parse::<f64>().ok());
+    assert!(lost.is_some_and(|lost| lost >= 1.0), "{}", up.ready);
+
+    let unread = home.run(&["run", "--verify", "none", "--", "echo", "hello"]).expect(1);
+    let (_, named) = unread.err.split_once("tensorgrid complain ").expect("a hint");
+    let id = named.split('`').next().expect("a job").to_owned();
+    let judged = home.run(&["--json", "complain", &id]).expect(0).json();
+    assert_eq!((&judged["verdict"], &judged["job"]), (&"upheld".into(), &id.as_str().into()));
+    let again = home.run(&["complain", &id]).expect(1);
+    assert!(again.err.contains("not taken"), "{again:?}");
+    let events = home.run(&["show", &id]).expect(0);
+    assert!(events.out.contains("settled"), "{events:?}");
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
+/// Goal: a complaint that would cost its bond is refused before it is sent.
+#[test]
+fn result_that_opens_is_not_complained_about() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0"]);
+    let ran = home.run(&["--json", "run", "--verify", "none", "--", "echo", "hello"]).expect(0);
+    let ran = ran.json();
+    let id = ran["job"].as_str().expect("an id");
+    let refused = home.run(&["complain", id]).expect(1);
+    assert!(refused.err.contains("opens"), "{refused:?}");
+    let theirs = up.ready["job"]["job"].as_str().expect("an id");
+    let refused = home.run(&["complain", theirs]).expect(1);
+    assert!(refused.err.contains("somebody else's"), "{refused:?}");
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
 /// Goal: a provider that hands in a false result is caught, loses stake, and the job is done by
 /// another. Method: `up --cheat`.
 #[test]

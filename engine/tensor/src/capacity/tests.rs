@@ -2,8 +2,8 @@
 
 use super::opening::OPENING_BYTES_MAX;
 use super::{
-    BLOCK_BYTES, BLOCK_MULTIPLY_ADDS, BLOCKS_MAX, BLOCKS_MIN, CapacityError, Opening, Place, Plan,
-    SEEDED, check, fill, fill_by, leaf, levels,
+    BLOCK_BYTES, BLOCKS_MAX, BLOCKS_MIN, CapacityError, Opening, Place, Plan, SEEDED, check, fill,
+    fill_by, leaf, levels,
 };
 use crate::kernels::Path;
 use tg_types::Hash32;
@@ -206,25 +206,4 @@ fn root_of_a_seed_never_changes() {
     let root = fill(seed(1), BLOCKS_MIN, 0).expect("memory").root();
     expect_test::expect!["a8bfcbdaffb0ce1ca89af00fbe7aaf2130ecbf980da27337ab8752104082b95c"]
         .assert_eq(&root.to_string());
-}
-
-/// How fast a memory is filled here.
-#[test]
-#[ignore = "slow: fills 512 MiB and prints how fast"]
-fn speed_of_filling_slow() {
-    for (path, threads) in [(Path::Avx2, 1), (Path::Avx2, 2), (Path::Portable, 1)] {
-        let plan = plan(1, 1 << 19);
-        let start = std::time::Instant::now();
-        let filled = fill_by(path, &plan, threads).expect("memory");
-        let seconds = start.elapsed().as_secs_f64();
-        let blocks = f64::from(plan.blocks());
-        let giga = blocks * BLOCK_MULTIPLY_ADDS as f64 / seconds / 1e9;
-        println!("{path:?}, {threads}: {:.0} MiB/s, {giga:.1} GMAC/s", blocks / 1024.0 / seconds);
-        let start = std::time::Instant::now();
-        let opening = filled.open(plan.blocks() - 1).expect("a block");
-        for _ in 0..1_000 {
-            assert!(check(&plan, &filled.root(), plan.blocks() - 1, &opening).is_ok());
-        }
-        println!("check: {:.1} us", start.elapsed().as_secs_f64() * 1e3);
-    }
 }

@@ -108,7 +108,7 @@ async fn live(
     if entry.status.is_final() {
         return Ok(None);
     }
-    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    let client = Client { gateway: &session.gateway, key: &session.key };
     client.log(job, entry, known).await
 }
 
@@ -137,9 +137,20 @@ fn say(bytes: &[u8]) {
 }
 
 fn task_output(session: &Session, job: JobId, entry: &JobEntry) -> Result<TaskOutput, Failure> {
-    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    let client = Client { gateway: &session.gateway, key: &session.key };
     let output = session.runtime.block_on(client.task_result(job, entry));
-    output.or_fail("the result cannot be had", "`tensorgrid show` tells how far the job is")
+    output.map_err(|error| no_result(job, &error))
+}
+
+/// Why there is no result, and what to do about it.
+pub(super) fn no_result(job: JobId, error: &OrderError) -> Failure {
+    let what = "the result cannot be had";
+    let hint = if error.is_sealed() {
+        format!("`tensorgrid complain {job}` has the validators try it")
+    } else {
+        format!("`tensorgrid show {job}` tells how far it is")
+    };
+    Failure::new(what, hint).because(error)
 }
 
 #[derive(Serialize)]
@@ -177,11 +188,9 @@ pub(super) fn copy(
                 let what = format!("{} is another program", file.display());
                 return Err(Failure::misuse(what, hint));
             }
-            let client =
-                Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+            let client = Client { gateway: &session.gateway, key: &session.key };
             let outputs = session.runtime.block_on(client.result(arguments.job, &entry, &model));
-            let what = "the result cannot be had";
-            let outputs = outputs.or_fail(what, "`tensorgrid show` tells how far the job is")?;
+            let outputs = outputs.map_err(|error| no_result(arguments.job, &error))?;
             write_tensors(&model, &outputs, out, &[])?;
             1
         }

@@ -76,6 +76,6 @@ fn refuse(session: &Session, job: JobId, entry: &JobEntry) -> Result<(), Failure
 async fn hand_in(session: &Session, entry: &JobEntry) -> Result<(JobId, Quote), OrderError> {
     let facts = program_facts(session, entry).await?;
     let quote = Market::look(&session.gateway).await?.quote(&entry.spec, facts.as_ref())?;
-    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    let client = Client { gateway: &session.gateway, key: &session.key };
     Ok((client.submit_again(&entry.spec, &quote).await?, quote))
 }

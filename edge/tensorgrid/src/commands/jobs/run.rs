@@ -127,7 +127,7 @@ pub(super) fn run(
     check_price(&quote, &plan, arguments)?;
     session.afford(quote.charges.escrow)?;
     let started = Instant::now();
-    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    let client = Client { gateway: &session.gateway, key: &session.key };
     let job = session.runtime.block_on(client.submit(&order, &quote)).or_fail(what, HINT)?;
     printer.say(format_args!("Job {job} is on the chain; {} are locked.", quote.charges.escrow));
     if quote.fitting == 0 {
@@ -166,18 +166,18 @@ fn deliver(
     mut ran: Ran,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let what = "the result cannot be had";
-    let client = Client { gateway: &session.gateway, key: &session.key, wrap: &session.wrap };
+    let no_result = |error| fetch::no_result(job, &error);
+    let client = Client { gateway: &session.gateway, key: &session.key };
     let task_result = || {
-        let output =
-            session.runtime.block_on(client.task_result(job, entry)).or_fail(what, HINT)?;
+        let output = session.runtime.block_on(client.task_result(job, entry));
+        let output = output.map_err(no_result)?;
         let told = fetch::TaskTold::new(&output);
         Ok::<_, Failure>((output, told.exit(), told))
     };
     match &plan.what {
         What::Tensor { model, outputs, .. } => {
             let found = session.runtime.block_on(client.result(job, entry, model));
-            fetch::write_tensors(model, &found.or_fail(what, HINT)?, out, outputs)?;
+            fetch::write_tensors(model, &found.map_err(no_result)?, out, outputs)?;
             printer.result(&ran, || format!("Job {job} is verified and paid.\n"));
             Ok(Exit::Done)
         }

@@ -1,0 +1,204 @@
+//! Whether a package opens, once its key is public. Every validator that keeps the package comes to
+//! the same answer, because nothing but the key, the package and the chain goes into it.
+
+use crate::package::{Package, Results, Whose, result_key_hash};
+use tg_privacy::{ContentKey, WrapSecret};
+use tg_types::{AccountId, Decode, GenesisHash, JobId, JobSpec, Message, RunResult};
+
+/// Who knows what is inside packages. Validators keep them and understand nothing of it.
+pub trait Contents: Send + Sync + 'static {
+    /// Whether these are the inputs that a job names.
+    fn are_inputs(&self, spec: &JobSpec, plain: &[u8]) -> bool;
+
+    /// Whether this is the output that a result names. Tensor programs are given as the chain has
+    /// them on record.
+    fn is_output(
+        &self,
+        spec: &JobSpec,
+        program: Option<&[u8]>,
+        result: &RunResult,
+        plain: &[u8],
+    ) -> bool;
+}
+
+/// A complaint with all that decides it.
+pub(crate) struct Case<'a> {
+    pub(crate) genesis: GenesisHash,
+    pub(crate) job: JobId,
+    pub(crate) owner: AccountId,
+    pub(crate) spec: &'a JobSpec,
+    /// The result that was accepted, if one was.
+    pub(crate) result: Option<RunResult>,
+    /// The bytes of the job's program, if it has one.
+    pub(crate) program: Option<&'a [u8]>,
+    /// The bytes of the package that is complained about.
+    pub(crate) package: &'a [u8],
+}
+
+impl Case<'_> {
+    /// Whether the package opens with this key to what the chain says is in it. A key that is not
+    /// the one of the package shows nothing: then the package counts as one that opens.
+    pub(crate) fn opens(&self, about: Message, key: [u8; 32], contents: &dyn Contents) -> bool {
+        let package = Package::from_bytes(self.package);
+        match about {
+            Message::Inputs => {
+                let Ok(package) = package else { return false };
+                let key = ContentKey::new(key);
+                if !package.is_key(&key) {
+                    return true;
+                }
+                let plain = package.open_inputs_with(&key, &self.whose());
+                plain.is_ok_and(|plain| contents.are_inputs(self.spec, &plain))
+            }
+            Message::Result => {
+                let secret = WrapSecret::from_seed(key);
+                if result_key_hash(secret.public()) != self.spec.result_key.hash {
+                    return true;
+                }
+                package.is_ok_and(|package| self.holds_result(&package, &secret, contents))
+            }
+        }
+    }
+
+    fn holds_result(
+        &self,
+        package: &Package,
+        secret: &WrapSecret,
+        contents: &dyn Contents,
+    ) -> bool {
+        let Some(result) = self.result else { return true };
+        let Ok(opened) = package.open_output(secret, &self.whose()) else { return false };
+        let Ok(results) = Results::from_bytes(&opened) else { return false };
+        let is_output = |plain| contents.is_output(self.spec, self.program, &result, plain);
+        results.of(&self.job).is_some_and(is_output)
+    }
+
+    const fn whose(&self) -> Whose {
+        Whose { genesis: self.genesis, owner: self.owner }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Case, Contents};
+    use crate::package::{Holders, Package, Results, Whose, result_key_hash};
+    use tg_privacy::{WrapPublic, WrapSecret};
+    use tg_types::{
+        AccountId, Amount, DurationMs, Encode as _, GenesisHash, Hash32, JobId, JobSpec, Message,
+        Needs, ResultKey, RunResult, SecretKey, Tier, Work,
+    };
+
+    /// Contents that are right if they are these.
+    struct Only(&'static [u8]);
+
+    impl Contents for Only {
+        fn are_inputs(&self, _: &JobSpec, plain: &[u8]) -> bool {
+            plain == self.0
+        }
+
+        fn is_output(&self, _: &JobSpec, _: Option<&[u8]>, _: &RunResult, plain: &[u8]) -> bool {
+            plain == self.0
+        }
+    }
+
+    const GENESIS: GenesisHash = GenesisHash::new([9; 32]);
+    const JOB: JobId = JobId::new([1; 32]);
+    const SEED: [u8; 32] = [5; 32];
+
+    fn owner() -> AccountId {
+        SecretKey::from_seed([3; 32]).public().into()
+    }
+
+    fn numbers() -> impl FnMut() -> [u8; 32] {
+        let mut number = 100_u8;
+        move || {
+            number += 1;
+            [number; 32]
+        }
+    }
+
+    fn spec() -> JobSpec {
+        let hash = Hash32::new([0; 32]);
+        let key = result_key_hash(WrapSecret::from_seed(SEED).public());
+        JobSpec {
+            work: Work::Opaque { task: hash },
+            package: hash,
+            package_bytes: 0,
+            result_key: ResultKey { nonce: [0; 16], hash: key },
+            needs: Needs::ANY,
+            tier: Tier::Trusted,
+            pay: Amount::ZERO,
+            run_max: DurationMs::MINUTE,
+            expires_after: DurationMs::MINUTE,
+        }
+    }
+
+    fn opens(package: &[u8], about: Message, key: [u8; 32]) -> bool {
+        let hash = Hash32::new([0; 32]);
+        let result = RunResult { output: hash, trace: hash, package: hash, package_bytes: 0 };
+        let (spec, result) = (&spec(), Some(result));
+        let (genesis, owner) = (GENESIS, owner());
+        let case = Case { genesis, job: JOB, owner, spec, result, program: None, package };
+        case.opens(about, key, &Only(b"right"))
+    }
+
+    /// A sealed result: of which job, what, for whom and to which key.
+    fn result(job: JobId, plain: &[u8], owner: AccountId, to: &WrapPublic) -> Vec<u8> {
+        let results = Results::new(vec![(job, plain.to_vec())]).expect("one").to_bytes();
+        let whose = Whose { genesis: GENESIS, owner };
+        Package::seal_output(&results, &whose, to, numbers()).expect("seals").to_bytes()
+    }
+
+    #[test]
+    fn result_opens_only_to_what_was_promised_for_its_owner_and_key() {
+        let secret = WrapSecret::from_seed(SEED);
+        let (key, stranger) = (secret.public(), WrapSecret::from_seed([6; 32]));
+        let good = result(JOB, b"right", owner(), key);
+        assert!(opens(&good, Message::Result, SEED));
+        let wrong = [
+            result(JOB, b"wrong", owner(), key),
+            result(JobId::new([2; 32]), b"right", owner(), key),
+            result(JOB, b"right", SecretKey::from_seed([4; 32]).public().into(), key),
+            result(JOB, b"right", owner(), stranger.public()),
+            good[..good.len() - 1].to_vec(),
+            b"garbage".to_vec(),
+        ];
+        for package in wrong {
+            assert!(!opens(&package, Message::Result, SEED));
+            // Another key than that of the job shows nothing about the package.
+            assert!(opens(&package, Message::Result, [6; 32]));
+        }
+        for place in [0, 40, good.len() - 1] {
+            let mut changed = good.clone();
+            changed[place] ^= 1;
+            assert!(!opens(&changed, Message::Result, SEED), "byte {place}");
+        }
+    }
+
+    #[test]
+    fn inputs_open_only_to_what_the_job_names() {
+        let whose = Whose { genesis: GENESIS, owner: owner() };
+        let keys = vec![WrapSecret::from_seed([8; 32]).public().clone()];
+        let seal = |plain: &[u8], whose: &Whose| {
+            let holders = Holders { keys: keys.clone(), seats: 1 };
+            let package = Package::seal_inputs(plain, whose, &holders, numbers()).expect("seals");
+            let share =
+                package.share_of(&WrapSecret::from_seed([8; 32]), GENESIS).expect("a share");
+            let key = *package.key_of(&[share]).expect("a key").expose();
+            (package.to_bytes(), key)
+        };
+        let (good, key) = seal(b"right", &whose);
+        assert!(opens(&good, Message::Inputs, key));
+        assert!(opens(&good, Message::Inputs, [0; 32]), "another key shows nothing");
+        let (wrong, key) = seal(b"wrong", &whose);
+        assert!(!opens(&wrong, Message::Inputs, key));
+        assert!(opens(&wrong, Message::Inputs, [0; 32]));
+        let other = Whose { owner: SecretKey::from_seed([4; 32]).public().into(), ..whose };
+        let (foreign, key) = seal(b"right", &other);
+        assert!(!opens(&foreign, Message::Inputs, key));
+        assert!(!opens(b"garbage", Message::Inputs, key));
+        // A result where inputs should be has no key that could be shown.
+        let direct = result(JOB, b"right", owner(), WrapSecret::from_seed(SEED).public());
+        assert!(opens(&direct, Message::Inputs, key));
+    }
+}

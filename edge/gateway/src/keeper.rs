@@ -1,0 +1,200 @@
+//! What a validator keeps, for whom and until when. Pure bookkeeping; the bytes are elsewhere.
+//!
+//! Keeping is paid for by the transaction that names a package on chain. Until there is one, a
+//! package is kept for a moment and on credit: so much for one peer, so much for all.
+
+use std::collections::BTreeMap;
+use tg_net::{BlobId, PeerId};
+use tg_types::{DurationMs, Tick};
+
+/// How long a package is kept that nothing on chain names.
+const UNNAMED_KEPT: DurationMs = DurationMs::new(10 * 60 * 1000);
+
+/// Bytes that are kept on credit for one peer.
+const CREDIT_PER_PEER_MAX: u64 = 1 << 30;
+
+/// Bytes that are kept on credit for all.
+const CREDIT_MAX: u64 = 8 << 30;
+
+/// The packages a validator keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    held: BTreeMap<BlobId, Held>,
+    /// Bytes on credit, by whom.
+    credit: BTreeMap<PeerId, u64>,
+}
+
+#[derive(Debug)]
+struct Held {
+    bytes: u64,
+    until: Tick,
+    /// Who handed it in, as long as nothing on chain names it.
+    on_credit: Option<PeerId>,
+}
+
+/// Whether there is room for a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// It is here, or on its way.
+    Held,
+    /// Room was made.
+    Made,
+    /// There is none.
+    None,
+}
+
+impl Keeper {
+    /// Makes room for a package that a peer hands in.
+    pub(crate) fn reserve(&mut self, peer: PeerId, id: BlobId, bytes: u64, now: Tick) -> Room {
+        let until = later(now, UNNAMED_KEPT);
+        if let Some(held) = self.held.get_mut(&id) {
+            held.until = held.until.max(until);
+            return Room::Held;
+        }
+        let total: u64 = self.credit.values().sum();
+        let of_peer = self.credit.get(&peer).copied().unwrap_or(0);
+        let fits = |sum: u64, max: u64| sum.checked_add(bytes).is_some_and(|sum| sum <= max);
+        if !fits(total, CREDIT_MAX) || !fits(of_peer, CREDIT_PER_PEER_MAX) {
+            return Room::None;
+        }
+        self.credit.insert(peer, of_peer + bytes);
+        self.held.insert(id, Held { bytes, until, on_credit: Some(peer) });
+        Room::Made
+    }
+
+    /// Whether a package is kept.
+    pub(crate) fn holds(&self, id: &BlobId) -> bool {
+        self.held.contains_key(id)
+    }
+
+    /// Takes in what was kept before this process began.
+    pub(crate) fn adopt(&mut self, id: BlobId, bytes: u64, until: Tick) {
+        self.held.entry(id).or_insert(Held { bytes, until, on_credit: None });
+    }
+
+    /// Something on chain names a package: it is paid for, and kept at least until then.
+    pub(crate) fn name(&mut self, id: &BlobId, until: Tick) {
+        let Some(held) = self.held.get_mut(id) else { return };
+        held.until = held.until.max(until);
+        let (peer, bytes) = (held.on_credit.take(), held.bytes);
+        self.repay(peer, bytes);
+    }
+
+    /// Keeps everything at least until then: for when it is not known what the chain names.
+    pub(crate) fn extend_all(&mut self, until: Tick) {
+        for held in self.held.values_mut() {
+            held.until = held.until.max(until);
+        }
+    }
+
+    /// Gives a package up.
+    pub(crate) fn forget(&mut self, id: &BlobId) {
+        if let Some(held) = self.held.remove(id) {
+            self.repay(held.on_credit, held.bytes);
+        }
+    }
+
+    /// Gives up what need not be kept any more, and says what that is.
+    pub(crate) fn expire(&mut self, now: Tick) -> Vec<BlobId> {
+        let over = self.held.iter().filter(|(_, held)| held.until <= now);
+        let over: Vec<BlobId> = over.map(|(id, _)| *id).collect();
+        over.iter().for_each(|id| self.forget(id));
+        over
+    }
+
+    fn repay(&mut self, peer: Option<PeerId>, bytes: u64) {
+        let Some(peer) = peer else { return };
+        let left = self.credit.remove(&peer).unwrap_or(0).saturating_sub(bytes);
+        if left > 0 {
+            self.credit.insert(peer, left);
+        }
+    }
+}
+
+/// A later time; the last one if there is none so late.
+pub(crate) fn later(now: Tick, span: DurationMs) -> Tick {
+    now.plus(span).unwrap_or(Tick::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CREDIT_MAX, CREDIT_PER_PEER_MAX, Keeper, Room, UNNAMED_KEPT, later};
+    use tg_net::{BlobId, PeerId};
+    use tg_types::{SecretKey, Tick};
+
+    fn peer(number: u8) -> PeerId {
+        PeerId::of(&SecretKey::from_seed([number; 32]))
+    }
+
+    fn blob(number: u8) -> BlobId {
+        BlobId::new([number; 32])
+    }
+
+    #[test]
+    fn package_that_nothing_names_goes_soon_and_a_named_one_stays_until_its_date() {
+        let mut keeper = Keeper::default();
+        let (now, soon) = (Tick::ZERO, later(Tick::ZERO, UNNAMED_KEPT));
+        let date = later(soon, UNNAMED_KEPT);
+        for number in [1, 2] {
+            assert_eq!(keeper.reserve(peer(1), blob(number), 10, now), Room::Made);
+        }
+        keeper.name(&blob(2), date);
+        keeper.name(&blob(9), date); // of somebody else's keeping
+        assert_eq!(keeper.expire(now), []);
+        assert_eq!(keeper.expire(soon), [blob(1)]);
+        keeper.name(&blob(2), now); // a date never comes nearer
+        assert_eq!(keeper.expire(soon), []);
+        assert_eq!(keeper.expire(date), [blob(2)]);
+        assert!(keeper.held.is_empty() && keeper.credit.is_empty());
+    }
+
+    #[test]
+    fn credit_is_bounded_for_one_and_for_all_and_is_given_back() {
+        let mut keeper = Keeper::default();
+        let now = Tick::ZERO;
+        let full = CREDIT_PER_PEER_MAX;
+        let mut reserve =
+            |by: u8, number: u8, bytes| keeper.reserve(peer(by), blob(number), bytes, now);
+        assert_eq!(reserve(1, 1, full + 1), Room::None);
+        assert_eq!(reserve(1, 1, u64::MAX), Room::None);
+        assert_eq!(reserve(1, 1, full), Room::Made);
+        assert_eq!(reserve(1, 1, full), Room::Held);
+        assert_eq!(reserve(2, 1, u64::MAX), Room::Held);
+        assert_eq!(reserve(1, 2, 1), Room::None);
+        let all = u8::try_from(CREDIT_MAX / CREDIT_PER_PEER_MAX).expect("few");
+        for number in 2..=all {
+            assert_eq!(reserve(number, number, full), Room::Made);
+        }
+        assert_eq!(reserve(99, 99, 1), Room::None);
+        keeper.name(&blob(1), now); // and so paid for
+        assert_eq!(keeper.reserve(peer(99), blob(99), 1, now), Room::Made);
+        keeper.forget(&blob(2));
+        assert_eq!(keeper.reserve(peer(2), blob(100), full - 1, now), Room::Made);
+    }
+
+    #[test]
+    fn prop_credit_is_the_sum_of_what_is_on_credit() {
+        arbtest::arbtest(|u| {
+            let mut keeper = Keeper::default();
+            for _ in 0..u.int_in_range(0..=40)? {
+                let (id, by) = (blob(u.int_in_range(0..=5)?), peer(u.int_in_range(1..=3)?));
+                let now = Tick::new(u.int_in_range(0..=2_000_000)?);
+                match u.int_in_range(0..=5)? {
+                    0 | 1 => {
+                        let had = keeper.holds(&id);
+                        let room = keeper.reserve(by, id, u.int_in_range(0..=1 << 29)?, now);
+                        assert_eq!(room == Room::Held, had);
+                    }
+                    2 => keeper.name(&id, now),
+                    3 => keeper.forget(&id),
+                    4 => keeper.adopt(id, 7, now),
+                    _ => drop(keeper.expire(now)),
+                }
+                let owed = |held: &&super::Held| held.on_credit.is_some();
+                let owed: u64 = keeper.held.values().filter(owed).map(|held| held.bytes).sum();
+                assert_eq!(keeper.credit.values().sum::<u64>(), owed);
+            }
+            Ok(())
+        });
+    }
+}

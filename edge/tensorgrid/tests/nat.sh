@@ -14,32 +14,10 @@
 # Ends with 0 if all is well, 77 if this machine cannot run it, anything else if a check fails.
 set -euo pipefail
 
-skip() { echo "nat: SKIPPED: $1" >&2; exit 77; }
-fail() { echo "nat: $1" >&2; exit 1; }
-[ "$(id -u)" = 0 ] || skip "namespaces need root"
-for tool in ip nft tcpdump timeout unshare; do
-  command -v "$tool" >/dev/null || skip "$tool is missing"
-done
-unshare --net nft add table ip probe 2>/dev/null || skip "this kernel has no nftables"
+lab=nat
+. "$(dirname "${BASH_SOURCE[0]}")/../../net/tests/lab.sh"
 [ -x "${1:-}" ] || { echo "nat: usage: nat.sh PATH-OF-TENSORGRID" >&2; exit 2; }
-
 bin=$1
-mark="canary-$RANDOM-$RANDOM-$RANDOM"
-dir=$(mktemp -d)
-tag=tgnat$$
-pids=()
-
-clean() {
-  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  for space in out router home; do ip netns del "$tag$space" 2>/dev/null || true; done
-}
-trap 'clean; rm -rf "$dir"' EXIT
-
-inside() { local space=$1; shift; ip netns exec "$tag$space" "$@"; }
-
-# In the background. The number is that of the program itself: `ip` and `exec` leave none behind.
-start() { local space=$1; shift; (exec ip netns exec "$tag$space" "$@") & pids+=($!); }
 
 # A user of its own, who is asked for nothing.
 as() {
@@ -55,7 +33,7 @@ await() { # what file
   fail "waited in vain: $1"
 }
 
-for space in out router home; do ip netns add "$tag$space"; ip -n "$tag$space" link set lo up; done
+space out router home
 ip link add wan netns "${tag}router" type veth peer name eth netns "${tag}out"
 ip link add lan netns "${tag}router" type veth peer name eth netns "${tag}home"
 ip -n "${tag}out" addr add 203.0.113.1/24 dev eth
@@ -66,30 +44,10 @@ ip -n "${tag}out" link set eth up
 ip -n "${tag}home" link set eth up
 for link in wan lan; do ip -n "${tag}router" link set "$link" up; done
 ip -n "${tag}home" route add default via 192.168.77.1
-inside router sysctl -qw net.ipv4.ip_forward=1
-inside router nft -f - <<'RULES'
-table ip nat {
-  chain post { type nat hook postrouting priority 100; oifname "wan" masquerade; }
-}
-table inet filter {
-  chain input {
-    type filter hook input priority 0; policy drop;
-    iifname "lo" accept
-    ct state established,related accept
-  }
-  chain forward {
-    type filter hook forward priority 0; policy drop;
-    iifname "lan" accept
-    ct state established,related accept
-  }
-}
-RULES
+guard router easy
 
-start router tcpdump -q -U -Z root -s 0 -i wan -w "$dir/wire.pcap" 2>"$dir/wire.log"
-for _ in $(seq 100); do grep -q 'listening on' "$dir/wire.log" 2>/dev/null && break; sleep 0.1; done
-inside home bash -c "echo open-$mark >/dev/udp/203.0.113.1/9"
-for _ in $(seq 50); do grep -aqs "open-$mark" "$dir/wire.pcap" && break; sleep 0.1; done
-grep -aq "open-$mark" "$dir/wire.pcap" || fail "the capture shows nothing"
+listen router wan "$dir/wire.pcap"
+shows_what_is_open home "$dir/wire.pcap"
 if inside out timeout 2 bash -c 'echo >/dev/tcp/192.168.77.2/22' 2>/dev/null; then
   fail "the home network can be reached from outside"
 fi
@@ -114,10 +72,4 @@ grep -q "SEALED-" "$dir/result/loud" || fail "the command did not run"
 
 kill -INT "$provider"
 wait "$provider" || fail "the provider did not leave well"
-sleep 1 # the capture is written in the background
-size=$(stat -c %s "$dir/wire.pcap")
-[ "$size" -gt 20000 ] || fail "only $size bytes were captured"
-for text in "sealed-$mark" "SEALED-"; do
-  if grep -aq "$text" "$dir/wire.pcap"; then fail "the traffic shows $text"; fi
-done
-echo "nat: the job ran behind the router; $size bytes captured, nothing legible" >&2
+hides "$dir/wire.pcap" 20000 "sealed-$mark" "SEALED-"

@@ -273,13 +273,24 @@ fn perform(root: &Path, cargo: &str, work: &Work) -> bool {
         Work::Cargo(arguments) => (PathBuf::from(cargo), arguments),
         Work::Built { program, arguments } => (beside_this_program(program), arguments),
     };
-    match Command::new(&program).args(*arguments).current_dir(root).status() {
+    let mut command = Command::new(&program);
+    command.args(*arguments).current_dir(root);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_ours)) {
+        command.env_remove(name);
+    }
+    match command.status() {
         Ok(status) => status.success(),
         Err(error) => {
             println!("cannot start {}: {error}", program.display());
             false
         }
     }
+}
+
+/// Whether a variable was set by cargo for this program. The crate `ring` is built anew when one of
+/// these changes, and the engine with it; without them, steps share one build with `cargo build`.
+fn is_ours(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| variable.starts_with(start))
 }
 
 /// Where cargo put another program of the workspace: into the folder this one was started from,
@@ -366,6 +377,12 @@ mod tests {
                 assert!(call.contains("--workspace") && !call.contains("--exclude"), "{call}");
             }
         }
+    }
+
+    #[test]
+    fn variables_of_this_package_are_not_passed_on() {
+        assert!(is_ours("CARGO_PKG_NAME") && is_ours("CARGO_MANIFEST_DIR"));
+        assert!(!is_ours("CARGO_HOME") && !is_ours("CARGO_TARGET_DIR") && !is_ours("PATH"));
     }
 
     #[test]

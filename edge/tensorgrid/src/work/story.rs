@@ -44,9 +44,12 @@ const PIXELS: usize = SIDE * SIDE;
 /// What the client of the story begins with.
 const CLIENT_MONEY: Amount = Amount::constant(10_000_000_000);
 
-/// What 10^12 multiply-adds cost of a provider that does not compute: it is cheaper, so it is
-/// chosen.
-const LIAR_PRICE: Amount = Amount::constant(500_000_000);
+/// What an hour and 10^12 multiply-adds cost of a provider that lies: half of what others ask for,
+/// so it is chosen.
+const LIAR_PRICES: [Amount; 2] = [Amount::constant(50_000_000), Amount::constant(500_000_000)];
+
+const _: () = assert!(LIAR_PRICES[0].units() * 2 == machine::PRICE_PER_HOUR.units());
+const _: () = assert!(LIAR_PRICES[1].units() * 2 == machine::PRICE_PER_TERA.units());
 
 /// Providers of a story.
 const PROVIDERS: u32 = 3;
@@ -151,10 +154,12 @@ pub(crate) async fn providers(
     let mut providers = Vec::new();
     for number in 0..PROVIDERS {
         let cheats = cheat.filter(|_| number == 0);
+        let honest = [machine::PRICE_PER_HOUR, machine::PRICE_PER_TERA];
+        let [price_per_hour, price_per_tera] = if cheats.is_some() { LIAR_PRICES } else { honest };
         let terms = OfferTerms {
             region: "here".parse().map_err(|_| StoryError::Model)?,
-            price_per_hour: machine::PRICE_PER_HOUR,
-            price_per_tera: if cheats.is_some() { LIAR_PRICE } else { machine::PRICE_PER_TERA },
+            price_per_hour,
+            price_per_tera,
             slots: SLOTS,
         };
         let gpus = if number == 0 { GpuChoice::All } else { GpuChoice::None };

@@ -13,13 +13,13 @@ use tg_net::{
     BlobGate, BlobId, CallError, CallHandler, FetchOrder, FrameStream, Peer, PeerId, Readers,
     Route, ServeError, Services, ShareList,
 };
-use tg_privacy::{ContentKey, Share, Threshold, WrapSecret, unwrap_share};
+use tg_privacy::{ContentKey, PrivacyLabel, Share, Threshold, WrapSecret, unwrap_share};
 use tg_types::genesis::ValidatorSeat;
 use tg_types::key::Domain;
 use tg_types::{
     AccountId, Action, Amount, Bytes, Decode, DecodeError, Encode, Genesis, GenesisHash, Hash32,
     Height, JobId, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignatures, SecretKey,
-    StateKey, Tick, TxBody, TxId, Voucher,
+    StateKey, Tick, Tier, TxBody, TxId, Voucher,
 };
 
 /// Why a validator gave no useful answer.
@@ -232,6 +232,20 @@ impl Gateway {
     #[must_use]
     pub const fn params(&self) -> &Params {
         &self.params
+    }
+
+    /// Who could read what a job of this tier reads, as the end of "it can be read by …".
+    #[must_use]
+    pub fn readers(&self, tier: Tier) -> Option<String> {
+        let validators: Vec<String> =
+            self.seats.iter().map(|seat| seat.address.to_string()).collect();
+        let has_checkers = match tier {
+            Tier::Audit | Tier::Sync => true,
+            Tier::Trusted | Tier::Redundant { .. } => false,
+        };
+        let who = tg_privacy::Readers { provider: None, has_checkers, validators: &validators };
+        let threshold = Threshold::quorum(validators.len()).ok()?;
+        PrivacyLabel::Escrowed { threshold }.readers(&who).ok()
     }
 
     /// Asks validators one after the other until one answers.

@@ -5,7 +5,7 @@
 //! length, which everybody sees.
 
 use crate::shares::Threshold;
-use tg_types::{Name, wire};
+use tg_types::wire;
 
 wire! {
     /// How a job's data is kept.
@@ -27,11 +27,11 @@ wire! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readers<'a> {
     /// The node to which the job is assigned, if it is already.
-    pub provider: Option<&'a Name>,
+    pub provider: Option<&'a str>,
     /// Whether the job's assurance has results recomputed by drawn checkers.
     pub has_checkers: bool,
     /// The validators, in the order of their shares.
-    pub validators: &'a [Name],
+    pub validators: &'a [String],
 }
 
 /// Why a label cannot be put into words.
@@ -73,13 +73,12 @@ impl PrivacyLabel {
 }
 
 /// Who can put the key together from shares.
-fn holders(threshold: Threshold, validators: &[Name]) -> Result<String, LabelError> {
+fn holders(threshold: Threshold, validators: &[String]) -> Result<String, LabelError> {
     let (needed, of) = (threshold.needed(), threshold.of());
     if validators.len() != of {
         return Err(LabelError::Validators { found: validators.len(), expected: of });
     }
-    let names: Vec<&str> = validators.iter().map(Name::as_str).collect();
-    let names = names.join(", ");
+    let names = validators.join(", ");
     Ok(match (needed, of) {
         (_, 1) => format!("the validator {names} alone"),
         (1, _) => format!("any one of these {of} validators alone ({names})"),
@@ -102,10 +101,10 @@ fn listed(items: &[String]) -> String {
 mod tests {
     use super::{LabelError, PrivacyLabel, Readers};
     use crate::shares::{Threshold, ThresholdSpec};
-    use tg_types::{Decode, Encode, Name};
+    use tg_types::{Decode, Encode};
 
-    fn names(names: &[&str]) -> Vec<Name> {
-        names.iter().map(|name| name.parse().expect("a name")).collect()
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
     }
 
     fn escrowed(needed: usize, of: usize) -> PrivacyLabel {
@@ -115,9 +114,10 @@ mod tests {
 
     /// The words for a job that is assigned to Alice-node, with and without checkers.
     fn check(label: PrivacyLabel, validators: &[&str], alone: &str, with_checkers: &str) {
-        let (alice, validators) = ("Alice-node".parse().expect("a name"), names(validators));
+        let validators = names(validators);
         for (has_checkers, expected) in [(false, alone), (true, with_checkers)] {
-            let who = Readers { provider: Some(&alice), has_checkers, validators: &validators };
+            let who =
+                Readers { provider: Some("Alice-node"), has_checkers, validators: &validators };
             assert_eq!(label.readers(&who).as_deref(), Ok(expected));
         }
         assert_eq!(PrivacyLabel::from_bytes(&label.to_bytes()), Ok(label));

@@ -19,6 +19,9 @@ fn job_runs_elsewhere_and_costs_what_was_quoted() {
     write_floats(&input, &[1, 1, 28, 28], &one_digit());
     let quote = ["--json", "quote", text(&program), "--verify", "redundant:2"];
     let quoted = home.run(&quote).expect(0).json();
+    let readers = quoted["readers"].as_str().expect("a sentence");
+    let expected = "whichever provider is assigned and any 3 of these 4 validators together (";
+    assert!(readers.starts_with(expected), "{readers}");
     let (here, there) = (home.path("here.npy"), home.path("there.npy"));
     let local = ["model", "run", text(&program), "--input", text(&input), "-o", text(&here)];
     home.run(&local).expect(0);

@@ -34,10 +34,11 @@ struct Quoted {
     charged_if_checked: Tgrid,
     charged_if_not: Tgrid,
     nodes: usize,
+    readers: Option<String>,
 }
 
 impl Quoted {
-    fn new(quote: &Quote) -> Self {
+    fn new(quote: &Quote, readers: Option<String>) -> Self {
         let charges = quote.charges;
         let (runs, checkers) = (usize::from(charges.runs), usize::from(charges.checkers));
         let charged = |checks| charges.of(runs, checks).unwrap_or(charges.escrow);
@@ -52,11 +53,12 @@ impl Quoted {
             charged_if_checked: Tgrid(charged(checkers)),
             charged_if_not: Tgrid(charged(0)),
             nodes: quote.fitting,
+            readers,
         }
     }
 
     fn text(&self) -> String {
-        lines(&[
+        let mut rows = vec![
             ("run", format!("{} TGRID, {} of them", self.run, self.runs)),
             (
                 "checks",
@@ -75,7 +77,9 @@ impl Quoted {
                 ),
             ),
             ("nodes that would do it now", self.nodes.to_string()),
-        ])
+        ];
+        rows.extend(self.readers.iter().map(|readers| ("can be read by", readers.clone())));
+        lines(&rows)
     }
 }
 
@@ -87,7 +91,8 @@ pub(super) fn quote(
 ) -> Result<Exit, Failure> {
     let plan = Plan::read(options)?;
     let quote = session.runtime.block_on(plan.order(&[]).quote(&session.gateway));
-    let quoted = Quoted::new(&quote.or_fail("there is no price for this", HINT)?);
+    let quote = quote.or_fail("there is no price for this", HINT)?;
+    let quoted = Quoted::new(&quote, session.gateway.readers(plan.tier));
     printer.result(&quoted, || quoted.text());
     Ok(Exit::Done)
 }
@@ -130,6 +135,9 @@ pub(super) fn run(
     let client = Client { gateway: &session.gateway, key: &session.key };
     let job = session.runtime.block_on(client.submit(&order, &quote)).or_fail(what, HINT)?;
     printer.say(format_args!("Job {job} is on the chain; {} are locked.", quote.charges.escrow));
+    if let Some(readers) = session.gateway.readers(plan.tier) {
+        printer.say(format_args!("Its data is sealed; it can be read by {readers}."));
+    }
     if quote.fitting == 0 {
         printer.say("No node takes it now; `tensorgrid why` tells why, `tensorgrid stop` ends it.");
     }

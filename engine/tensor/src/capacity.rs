@@ -15,11 +15,19 @@
 //! of different lengths, so none can pass for another. Whoever checks an opening computes one
 //! block: some microseconds, whatever the memory. How long the filling took is not said here; that
 //! is for whoever asked to measure.
+//!
+//! The memory is that of the host, filled by the processor ([`fill`]), or that of a GPU, filled by
+//! it ([`fill_on`], in builds with the feature `wgpu`). Both give the same bits and one [`Filled`],
+//! so nobody who checks needs to know which it was.
 
+#[cfg(feature = "wgpu")]
+mod device;
 mod opening;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "wgpu")]
+pub use device::fill_on;
 pub use opening::{OPENING_BYTES_MAX, Opening, check};
 
 use crate::kernels::{self, Path, SIDE, Square};
@@ -63,7 +71,7 @@ const THREADS_MAX: usize = LANES_MAX;
 const EXPAND: Tag = Tag::new("tensorgrid/capacity-block");
 
 /// Why a memory was not filled, or an opening is not believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CapacityError {
     /// No such number of blocks.
     #[error("{found} blocks; expected a power of two from {BLOCKS_MIN} to {BLOCKS_MAX}")]
@@ -97,6 +105,10 @@ pub enum CapacityError {
         /// Which: the one that is opened, or one that it reads.
         place: u32,
     },
+    /// The device on which the memory is failed.
+    #[cfg(feature = "wgpu")]
+    #[error("the memory of the GPU is not at hand")]
+    Gpu(#[from] crate::gpu::GpuError),
 }
 
 /// What a memory is filled from, and how much of it.
@@ -202,10 +214,29 @@ fn node(left: &Hash32, right: &Hash32) -> Hash32 {
     Hash32::new(sha256(&[left.as_bytes(), right.as_bytes()]))
 }
 
-/// A memory that was filled, with the tree over it.
+/// Where the blocks of a memory lie.
+enum Blocks {
+    Host(Vec<Square>),
+    #[cfg(feature = "wgpu")]
+    Device(crate::gpu::DeviceBlocks),
+}
+
+impl Blocks {
+    /// The block with an index; `None` if there is none.
+    fn read(&self, index: usize) -> Result<Option<Square>, CapacityError> {
+        match self {
+            Self::Host(blocks) => Ok(blocks.get(index).copied()),
+            #[cfg(feature = "wgpu")]
+            Self::Device(blocks) => Ok(blocks.read(index)?),
+        }
+    }
+}
+
+/// A memory that was filled, with the tree over it. The tree is on the host, wherever the blocks
+/// are.
 pub struct Filled {
     plan: Plan,
-    blocks: Vec<Square>,
+    blocks: Blocks,
     /// Leaves first, the root last.
     levels: Vec<Vec<Hash32>>,
 }
@@ -265,7 +296,7 @@ fn fill_by(path: Path, plan: &Plan, threads: usize) -> Result<Filled, CapacityEr
         });
     }
     let levels = within(pool.as_ref(), || levels(leaves));
-    Ok(Filled { plan: *plan, blocks, levels })
+    Ok(Filled { plan: *plan, blocks: Blocks::Host(blocks), levels })
 }
 
 /// Works on the threads of a pool, if there is one.

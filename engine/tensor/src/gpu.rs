@@ -9,7 +9,10 @@
 //! A device can fail at any moment: it is lost, its memory is full, it does not answer. Then the
 //! run begins anew on the processor, and so do all later ones; [`Gpu::failure`] says what happened.
 //! Nothing here panics for a device's sake.
+//!
+//! The same devices show how much memory they have: [`crate::capacity::fill_on`].
 
+mod fill;
 mod grid;
 mod kernels;
 mod launch;
@@ -22,6 +25,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fill::{DeviceBlocks, FillShape, SLICES, Seeded, fill};
 pub(crate) use prepare::Prepared;
 
 use kernels::Kernels;
@@ -75,6 +79,8 @@ pub struct DeviceInfo {
     pub driver: String,
     /// What it is.
     pub kind: DeviceKind,
+    /// Its place on the bus, such as `0000:01:00.0`, where the interface tells it.
+    pub pci: Option<String>,
     /// Bytes of the largest value that it can hold. The interfaces do not tell all of its memory.
     pub value_bytes_max: u64,
 }
@@ -192,6 +198,12 @@ impl Gpu {
         self.0.failure.get()
     }
 
+    /// Takes the device away, as if it had been pulled out.
+    #[cfg(test)]
+    pub(crate) fn destroy(&self) {
+        self.0.device.destroy();
+    }
+
     /// Notes a failure, the first one, and gives the one that is noted.
     fn fail(&self, error: GpuError) -> GpuError {
         self.0.failure.get_or_init(|| error).clone()
@@ -245,6 +257,7 @@ fn describe(index: usize, adapter: &wgpu::Adapter) -> DeviceInfo {
         backend: info.backend.to_str(),
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
         kind: kind(info.device_type),
+        pci: Some(info.device_pci_bus_id).filter(|place| !place.is_empty()),
         value_bytes_max: Bounds::new(&adapter.limits()).value_bytes,
         name: info.name,
     }

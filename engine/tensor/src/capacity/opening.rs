@@ -69,22 +69,22 @@ impl Filled {
     /// Opens a block.
     ///
     /// # Errors
-    /// If there is no such block.
+    /// If there is no such block, or the device that has it failed.
     pub fn open(&self, place: u32) -> Result<Opening, CapacityError> {
-        let missing = CapacityError::Place { place, blocks: self.plan.blocks() };
+        let missing = || CapacityError::Place { place, blocks: self.plan.blocks() };
         let index = usize::try_from(place).ok().filter(|index| *index < self.plan.blocks);
-        let index = index.ok_or(missing)?;
-        let input = |index: usize| {
-            let block = *self.blocks.get(index)?;
-            Some(Input { block, path: self.path(index) })
+        let index = index.ok_or_else(missing)?;
+        let input = |index: usize| -> Result<Input, CapacityError> {
+            let block = self.blocks.read(index)?.ok_or_else(missing)?;
+            Ok(Input { block, path: self.path(index) })
         };
         let at = self.plan.place_of(index);
         let inputs = match self.plan.before(at) {
             None => None,
             Some(before) => {
-                let before = input(before).ok_or(missing)?;
+                let before = input(before)?;
                 let other = self.plan.other(at, &leaf(&before.block));
-                Some(Box::new((before, input(other).ok_or(missing)?)))
+                Some(Box::new((before, input(other)?)))
             }
         };
         Ok(Opening { path: self.path(index), inputs })

@@ -3,6 +3,7 @@
 use super::{Gpu, GpuError};
 use crate::program::{Spec, Width};
 use crate::run::{Elements, Target};
+use std::ops::Range;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -102,13 +103,26 @@ impl Gpu {
     /// Sends commands to the device, then waits for a value and copies it to the host.
     pub(super) fn download(
         &self,
-        mut commands: wgpu::CommandEncoder,
+        commands: wgpu::CommandEncoder,
         value: &wgpu::Buffer,
         out: Target<'_>,
     ) -> Result<(), GpuError> {
+        self.download_part(commands, value, 0..value.size(), |bytes| collect(bytes, out))
+    }
+
+    /// Sends commands to the device, then waits for a part of a buffer and shows its bytes. Ends of
+    /// parts are at whole words.
+    pub(super) fn download_part<T>(
+        &self,
+        mut commands: wgpu::CommandEncoder,
+        buffer: &wgpu::Buffer,
+        part: Range<u64>,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, GpuError> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let stage = self.buffer(value.size(), usage);
-        commands.copy_buffer_to_buffer(value, 0, &stage, 0, value.size());
+        let size = part.end.saturating_sub(part.start);
+        let stage = self.buffer(size, usage);
+        commands.copy_buffer_to_buffer(buffer, part.start, &stage, 0, size);
         let submission = self.0.queue.submit([commands.finish()]);
         self.check()?;
         let (sender, receiver) = mpsc::channel();
@@ -129,8 +143,7 @@ impl Gpu {
         answer.map_err(|error| refused(error.to_string()))?;
         let view =
             stage.slice(..).get_mapped_range().map_err(|error| refused(error.to_string()))?;
-        collect(&view, out);
-        Ok(())
+        Ok(read(&view))
     }
 }
 

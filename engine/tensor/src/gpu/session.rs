@@ -96,7 +96,7 @@ impl GpuSession<'_> {
     }
 }
 
-fn encoder(gpu: &Gpu) -> wgpu::CommandEncoder {
+pub(super) fn encoder(gpu: &Gpu) -> wgpu::CommandEncoder {
     gpu.0.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
 }
 

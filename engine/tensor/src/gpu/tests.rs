@@ -376,7 +376,7 @@ fn run_on_a_lost_device_is_made_by_the_processor() {
     assert_eq!(runner.run(&inputs), expected);
     assert_eq!(gpu.failure(), None);
 
-    gpu.0.device.destroy();
+    gpu.destroy();
     for _ in 0..3 {
         assert_eq!(runner.run(&inputs), expected);
         assert!(gpu.failure().is_some());

@@ -30,6 +30,7 @@ pub(crate) use processor::Times;
 use crate::root::Root;
 use nvidia::Nvidia;
 use processor::Processor;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -46,6 +47,9 @@ pub struct DetectSettings {
     pub nvml_library: Option<PathBuf>,
     /// Whether to look for GPUs through Vulkan, Metal or Direct3D, if compiled with that.
     pub with_adapters: bool,
+    /// Whether drivers that compute on the processor are offered as GPUs. For tests: their names
+    /// say what they are.
+    pub with_software: bool,
     /// Where work is kept, to see how full its disk is.
     pub work_folder: Option<PathBuf>,
     /// Processes whose use of devices, and that of their children, is our own.
@@ -58,6 +62,7 @@ impl Default for DetectSettings {
             root: PathBuf::from("/"),
             nvml_library: None,
             with_adapters: true,
+            with_software: false,
             work_folder: None,
             own_pids: BTreeSet::from([std::process::id()]),
         }
@@ -308,7 +313,14 @@ impl Catalogue {
     /// The devices in the form of a node's descriptor.
     #[must_use]
     pub fn offered(&self) -> Vec<Device> {
-        offered(&self.snapshot.devices)
+        offered(&self.snapshot.devices, self.settings.with_software)
+    }
+
+    /// Where the GPUs are that are offered. Parts of one that is cut up are not among them: they
+    /// cannot be opened through Vulkan.
+    #[must_use]
+    pub fn gpu_places(&self) -> Vec<GpuPlace> {
+        gpu_places(&self.snapshot.devices, self.settings.with_software)
     }
 
     pub(crate) const fn settings(&self) -> &DetectSettings {
@@ -316,10 +328,43 @@ impl Catalogue {
     }
 }
 
+/// Where a GPU is that is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuPlace {
+    /// As what it is offered.
+    pub model: Name,
+    /// What its driver calls it.
+    pub name: String,
+    /// Its place on the bus, if that is known.
+    pub pci: Option<String>,
+}
+
+fn gpu_places(devices: &[DeviceFacts], with_software: bool) -> Vec<GpuPlace> {
+    let devices = devices.iter().filter(|facts| match facts.kind {
+        Kind::Gpu => facts.mig != MigMode::On && facts.partitions.is_empty(),
+        Kind::Software => with_software,
+        Kind::Cpu | Kind::Accelerator => false,
+    });
+    let place = |facts: &DeviceFacts| GpuPlace {
+        model: printable(&offered_name(facts)),
+        name: facts.model.clone(),
+        pci: facts.pci.map(|address| address.to_string()),
+    };
+    devices.map(place).collect()
+}
+
+/// What a device is called in an offer: a renderer in software is called one.
+fn offered_name(facts: &DeviceFacts) -> Cow<'_, str> {
+    match facts.kind {
+        Kind::Software => format!("software {}", facts.model).into(),
+        Kind::Cpu | Kind::Gpu | Kind::Accelerator => facts.model.as_str().into(),
+    }
+}
+
 /// Devices that jobs can run on, equal ones counted together: a GPU that is cut up by its parts,
-/// the processor as one. Renderers in software and accelerators that nothing here can use are left
-/// out, and so is what is beyond the bound of a descriptor.
-fn offered(devices: &[DeviceFacts]) -> Vec<Device> {
+/// the processor as one. Renderers in software, unless they are asked for, and accelerators that
+/// nothing here can use are left out, and so is what is beyond the bound of a descriptor.
+fn offered(devices: &[DeviceFacts], with_software: bool) -> Vec<Device> {
     let mut found: Vec<Device> = Vec::new();
     let mut add = |kind: DeviceKind, model: &str, memory_mib: u32, features: Features| {
         let model = printable(model);
@@ -339,6 +384,7 @@ fn offered(devices: &[DeviceFacts]) -> Vec<Device> {
         let kind = match facts.kind {
             Kind::Cpu => DeviceKind::Cpu,
             Kind::Gpu => DeviceKind::Gpu,
+            Kind::Software if with_software => DeviceKind::Gpu,
             Kind::Accelerator | Kind::Software => continue,
         };
         let features = features_of(facts);
@@ -351,7 +397,7 @@ fn offered(devices: &[DeviceFacts]) -> Vec<Device> {
         } else if let Some(mib) =
             facts.memory.map(|memory| memory.total_mib).or(facts.value_mib_max)
         {
-            add(kind, &facts.model, mib, features);
+            add(kind, &offered_name(facts), mib, features);
         }
     }
     found

@@ -2,7 +2,7 @@
 
 use super::{
     Absence, Catalogue, Changes, DetectSettings, DeviceFacts, DeviceId, Kind, Memory, MigMode,
-    NvidiaFault, Partition, Source, offered, printable,
+    NvidiaFault, Partition, Source, gpu_places, offered, printable,
 };
 use crate::testing::{Folder, fixture, noise};
 use tg_types::node::DEVICES_MAX;
@@ -105,24 +105,35 @@ fn offered_devices_are_counted_by_model_and_memory() {
         untold,
         unknown,
     ];
-    let shown: Vec<String> = offered(&devices)
-        .iter()
-        .map(|device| format!("{} x {}, {} MiB", device.count, device.model, device.memory_mib))
-        .collect();
+    let shown = |with_software: bool| -> Vec<String> {
+        offered(&devices, with_software)
+            .iter()
+            .map(|device| format!("{} x {}, {} MiB", device.count, device.model, device.memory_mib))
+            .collect()
+    };
     let expected = [
         "2 x RTX 4090, 24564 MiB",
         "2 x A100 MIG 1g.10gb, 9728 MiB",
         "1 x A100 MIG 3g.40gb, 40192 MiB",
         "1 x Arc, 4096 MiB",
     ];
-    assert_eq!(shown, expected);
+    assert_eq!(shown(false), expected);
+    let software = "1 x software llvmpipe, 100 MiB".to_owned();
+    assert!(shown(true).contains(&software) && shown(true).len() == expected.len() + 1);
+    let models = |with_software: bool| -> Vec<String> {
+        let places = gpu_places(&devices, with_software);
+        places.iter().map(|place| format!("{} = {}", place.model, place.name)).collect()
+    };
+    let whole = ["RTX 4090 = RTX 4090", "RTX 4090 = RTX 4090", "Arc = Arc", "Mystery = Mystery"];
+    assert_eq!(models(false), whole, "parts cannot be opened by themselves");
+    assert!(models(true).contains(&"software llvmpipe = llvmpipe".to_owned()));
 }
 
 #[test]
 fn offered_devices_keep_the_bound_of_a_descriptor() {
     let devices: Vec<DeviceFacts> =
         (0..40).map(|number| gpu("x", &format!("model {number}"), 1)).collect();
-    assert_eq!(offered(&devices).len(), DEVICES_MAX);
+    assert_eq!(offered(&devices, false).len(), DEVICES_MAX);
 }
 
 #[test]

@@ -99,6 +99,7 @@ const STEPS: &[Step] = &[
             &["test", "--release", "-p", "tg-tensor", "-p", "tg-onnx", "--features", GPU, "gpu"],
         )
     },
+    Step { need: Need::Vulkan, ..step("nodes with GPUs on software Vulkan", &GPU_NODES) },
     step("end-to-end and slow tests", &SLOW_TESTS),
     Step {
         name: "short simulation",
@@ -116,6 +117,23 @@ const STEPS: &[Step] = &[
 
 /// Both rooms whose tests run on a GPU: random programs in one, whole models in the other.
 const GPU: &str = "tg-tensor/wgpu,tg-onnx/wgpu";
+
+/// Finding GPUs, showing their memory, and a node that does so on a network.
+/// This compiles the engine once more: with what GPUs need, the crates below it have other
+/// features.
+const GPU_NODES: [&str; 11] = [
+    "test",
+    "--release",
+    "-p",
+    "tensorgrid",
+    "-p",
+    "tg-agent",
+    "-p",
+    "tg-provider",
+    "--features",
+    "tensorgrid/wgpu",
+    "gpu",
+];
 
 /// Without `--tests`, examples in documentation that are marked `ignore` would be run as well.
 const SLOW_TESTS: [&str; 7] =

@@ -1,22 +1,29 @@
 //! What nodes show of their capacity. A claim is believed by nobody: a node that joins, and any
-//! node at random later, is asked to fill a share of the memory it claims, from a seed that nobody
-//! knew before, and to commit to it. The block time between the question and the commitment is the
-//! measurement. Then a later beacon draws blocks, and the node shows them. Every validator checks
-//! them here, through [`tg_types::StepJudge`]: an opening is cheap, so drawing checkers would only
-//! be weaker.
+//! node at random later, is asked to fill a share of the memory that one of its devices claims,
+//! from a seed that nobody knew before, and to commit to it. The block time between the question
+//! and the commitment is the measurement. Then a later beacon draws blocks, and the node shows
+//! them. Every validator checks them here, through [`tg_types::StepJudge`]: an opening is cheap, so
+//! drawing checkers would only be weaker.
 //!
-//! Nobody is slashed. A node that did not answer is not credited: it gets no runs and is not drawn,
-//! until it answers when it is asked again.
+//! Devices are asked for one at a time. Those that are not credited with all that they claim come
+//! first, in turn, so that one which never answers is in nobody's way; a node that is asked again
+//! is asked for whichever the beacon says.
+//!
+//! Nobody is slashed. A device that was not shown is not credited: it gets no runs, and a node none
+//! of whose devices was shown is not drawn either, until it answers when it is asked again.
 //!
 //! Two steps wait for beacons: a node that is to be asked (its seed), and one that has committed
 //! (its blocks). Both stand in the list of the height at which they began to wait, and go on when
 //! the beacon of two heights later is recorded; see [`crate::job::draw`] for why it is two. Lists
 //! are bounded by a parameter, and so is what a beacon does.
 
+use tg_scheduler::Credit;
 use tg_types::hash::{Tag, tagged};
 use tg_types::ids::{Hash32, NodeId, StateKey};
+use tg_types::node::DEVICES_MAX;
 use tg_types::{
-    Bps, CapacityParams, DurationMs, Event, FillClaim, Height, NodeDescriptor, Reason, Tick, wire,
+    Bps, CapacityParams, Device, DurationMs, Event, FillClaim, Height, List, NodeDescriptor,
+    Proved, Reason, Tick, wire,
 };
 
 use crate::due::{self, DueItem};
@@ -32,6 +39,7 @@ const SEED: Tag = Tag::new("tensorgrid/capacity-seed");
 const LOT: Tag = Tag::new("tensorgrid/capacity-lot");
 const PLACE: Tag = Tag::new("tensorgrid/capacity-place");
 const AGAIN: Tag = Tag::new("tensorgrid/capacity-again");
+const DEVICE: Tag = Tag::new("tensorgrid/capacity-device");
 
 /// The fewest blocks that can be filled: 1 MiB.
 const BLOCKS_MIN: u64 = 1 << 10;
@@ -42,38 +50,20 @@ const BLOCKS_PER_MIB: u64 = 1 << 10;
 /// What chances per million are parts of.
 const MILLION: u64 = 1_000_000;
 
+/// What was shown of the devices of a node; nothing of a device for which the node did not answer
+/// the last time.
+pub type Proofs = List<Proved, 0, DEVICES_MAX>;
+
 wire! {
     /// What a node has shown of its capacity, and what it is asked for.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Capacity {
-        /// What it has shown; nothing if it did not answer the last time it was asked.
-        pub proved: Option<Proved>,
+        /// What it has shown of its devices, one item for each at most.
+        pub proved: Proofs,
+        /// The place of the device after the one it was asked for last.
+        pub next: u8,
         /// What it is asked for.
         pub step: CapacityStep,
-    }
-}
-
-wire! {
-    /// What was measured of a node.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Proved {
-        /// The largest memory that it claimed when it was asked: it is credited with this much of
-        /// any of its devices.
-        pub memory_mib: u32,
-        /// Blocks of 1 KiB that it filled: a share of that.
-        pub blocks: u32,
-        /// How long that took in block time, the way to and from the node included.
-        pub took: DurationMs,
-        /// When.
-        pub at: Tick,
-    }
-}
-
-impl Proved {
-    /// How fast the memory was filled. Block times are coarse: it is a lower bound.
-    pub fn blocks_per_second(&self) -> u64 {
-        let second = DurationMs::SECOND.get();
-        u64::from(self.blocks).saturating_mul(second) / self.took.get().max(1)
     }
 }
 
@@ -85,7 +75,9 @@ wire! {
         pub seed: Hash32,
         /// How many blocks of 1 KiB.
         pub blocks: u32,
-        /// The largest memory that the node claimed.
+        /// In the memory of which of its devices, by its place in the offer.
+        pub device: u8,
+        /// The memory that this device claimed.
         pub memory_mib: u32,
     }
 }
@@ -145,20 +137,86 @@ wire! {
     }
 }
 
-impl NodeEntry {
-    /// The memory that a node is credited with, of any of its devices; `None` if it has not shown
-    /// its capacity. Where nobody is asked, all claims are believed.
-    pub fn credit_mib(&self, params: &CapacityParams) -> Option<u32> {
-        if params.blocks_max == 0 {
-            return Some(u32::MAX);
+impl Capacity {
+    /// What was shown of a device.
+    pub fn proof(&self, device: u8) -> Option<&Proved> {
+        self.proved.as_slice().iter().find(|proof| proof.device == device)
+    }
+
+    /// Notes what was shown of a device.
+    fn note(&mut self, proof: Proved) {
+        self.forget(proof.device);
+        // A list with room for all devices is never full of the others.
+        let _full = self.proved.push(proof);
+    }
+
+    /// What was shown of a device counts no more.
+    fn forget(&mut self, device: u8) {
+        self.proved.retain(|proof| proof.device != device);
+    }
+
+    /// The same after the offer has changed: what was shown goes with the devices it was shown of,
+    /// and a question about a device that is gone is dropped.
+    pub(crate) fn carried(&self, old: &NodeDescriptor, new: &NodeDescriptor) -> Self {
+        let origins = origins(old, new);
+        let place_of = |device: u8| {
+            let place = origins.iter().position(|origin| *origin == Some(device));
+            place.and_then(|place| u8::try_from(place).ok())
+        };
+        let moved = |proof: &Proved| Some(Proved { device: place_of(proof.device)?, ..*proof });
+        let proved = self.proved.as_slice().iter().filter_map(moved).collect();
+        let proved = List::new(proved).unwrap_or_default();
+        let mut step = self.step;
+        match &mut step {
+            CapacityStep::Filling { fill, .. }
+            | CapacityStep::Committed { fill, .. }
+            | CapacityStep::Showing { fill, .. } => match place_of(fill.device) {
+                Some(device) => fill.device = device,
+                None => step = CapacityStep::Idle,
+            },
+            CapacityStep::Idle | CapacityStep::Waiting { .. } | CapacityStep::Resting { .. } => {}
         }
-        self.capacity.proved.map(|proved| proved.memory_mib)
+        Self { proved, next: self.next, step }
     }
 }
 
-/// The largest memory that a node claims.
-pub fn claimed_mib(descriptor: &NodeDescriptor) -> u32 {
-    descriptor.devices.as_slice().iter().map(|device| device.memory_mib).max().unwrap_or(0)
+/// Where each device of an offer stood in the one before: devices of one kind and model are the
+/// same in both, in their order.
+fn origins(old: &NodeDescriptor, new: &NodeDescriptor) -> Vec<Option<u8>> {
+    let mut left: Vec<(u8, &Device)> = (0..).zip(old.devices.as_slice()).collect();
+    let origin = |device: &Device| {
+        let is_same = |(_, it): &(u8, &Device)| it.kind == device.kind && it.model == device.model;
+        let at = left.iter().position(is_same)?;
+        Some(left.remove(at).0)
+    };
+    new.devices.as_slice().iter().map(origin).collect()
+}
+
+impl NodeEntry {
+    /// What the devices of a node are credited with. Where nobody is asked, all claims are
+    /// believed.
+    pub fn credit(&self, params: &CapacityParams) -> Credit<'_> {
+        if params.blocks_max == 0 {
+            return Credit::Claims;
+        }
+        Credit::Shown(self.capacity.proved.as_slice())
+    }
+
+    /// Whether any device is credited, so that the node gets work.
+    pub fn is_credited(&self, params: &CapacityParams) -> bool {
+        params.blocks_max == 0 || !self.capacity.proved.as_slice().is_empty()
+    }
+
+    /// The next device that claims more than was shown of it, if there is one.
+    pub fn unproved_device(&self) -> Option<u8> {
+        let devices = self.descriptor.devices.as_slice();
+        let is_unproved = |(place, device): &(u8, &Device)| {
+            let proof = self.capacity.proof(*place);
+            proof.is_none_or(|proof| device.memory_mib > proof.memory_mib)
+        };
+        let unproved = || (0..).zip(devices).filter(is_unproved).map(|(place, _)| place);
+        unproved().find(|place| *place >= self.capacity.next).or_else(|| unproved().next())
+    }
 }
 
 /// How many blocks a node with this claim is asked to fill: a share of it, rounded down to a power
@@ -188,10 +246,7 @@ fn half(hash: &Hash32) -> u64 {
 pub(crate) fn ask_if_needed(session: &mut Session<'_>, id: &NodeId) -> Result<(), Stop> {
     let entry = session.tables.nodes.get(id.as_bytes())?;
     let is_needed = entry.is_some_and(|entry| {
-        let shown = entry.capacity.proved.map_or(0, |proved| proved.memory_mib);
-        let is_new = entry.capacity.proved.is_none();
-        entry.capacity.step == CapacityStep::Idle
-            && (is_new || claimed_mib(&entry.descriptor) > shown)
+        entry.capacity.step == CapacityStep::Idle && entry.unproved_device().is_some()
     });
     if is_needed && session.params.capacity.blocks_max > 0 { wait(session, id) } else { Ok(()) }
 }
@@ -275,13 +330,15 @@ pub(crate) fn show(session: &mut Session<'_>, call: &Call, openings: &[u8]) -> R
         session.emit(Event::CapacityShown { node: id, shown });
         return Ok(());
     }
-    let Fill { blocks, memory_mib, .. } = fill;
-    let proved = Some(Proved { memory_mib, blocks, took, at: now });
-    let capacity = Capacity { proved, step: CapacityStep::Idle };
-    node::update(session, &id, |entry| entry.capacity = capacity)?;
+    let Fill { device, blocks, memory_mib, .. } = fill;
+    let proof = Proved { device, memory_mib, blocks, took, at: now };
+    node::update(session, &id, |entry| {
+        entry.capacity.note(proof);
+        entry.capacity.step = CapacityStep::Idle;
+    })?;
     session.forget_nodes();
-    session.emit(Event::CapacityProved { node: id, memory_mib, blocks, took });
-    // It may have claimed more meanwhile.
+    session.emit(Event::CapacityProved { node: id, device, memory_mib, blocks, took });
+    // There may be other devices, and it may have claimed more meanwhile.
     Ok(ask_if_needed(session, &id)?)
 }
 
@@ -292,9 +349,10 @@ pub(crate) fn fall_due(session: &mut Session<'_>, id: &NodeId) -> Result<(), Sto
         return Ok(());
     };
     match entry.capacity.step {
-        CapacityStep::Filling { deadline, .. } | CapacityStep::Showing { deadline, .. } => {
+        CapacityStep::Filling { fill, deadline, .. }
+        | CapacityStep::Showing { fill, deadline, .. } => {
             if deadline <= now {
-                miss(session, id)
+                miss(session, id, fill.device)
             } else {
                 Ok(())
             }
@@ -307,12 +365,13 @@ pub(crate) fn fall_due(session: &mut Session<'_>, id: &NodeId) -> Result<(), Sto
     }
 }
 
-/// A node did not answer: it is not credited any more, and asked again after a while.
-fn miss(session: &mut Session<'_>, id: &NodeId) -> Result<(), Stop> {
+/// A node did not answer: the device is not credited any more, and the node is asked again after a
+/// while.
+fn miss(session: &mut Session<'_>, id: &NodeId, device: u8) -> Result<(), Stop> {
     let again = session.env.tick.plus(session.params.capacity.pause)?;
-    node::update(session, id, |entry| entry.capacity.proved = None)?;
+    node::update(session, id, |entry| entry.capacity.forget(device))?;
     session.forget_nodes();
-    session.emit(Event::CapacityMissed { node: *id, again });
+    session.emit(Event::CapacityMissed { node: *id, device, again });
     rest(session, id, again)
 }
 
@@ -406,13 +465,20 @@ pub(crate) fn draw_all(session: &mut Session<'_>) -> Result<(), Stop> {
         }
         for id in &again {
             let entry = session.tables.nodes.get(id.as_bytes())?;
-            // Who computes for somebody is left alone, and who is not there cannot answer.
-            let is_free = entry.is_some_and(|entry| {
-                let is_idle = entry.capacity.step == CapacityStep::Idle;
+            // Who computes for somebody is left alone, and who is not there cannot answer. Who
+            // rests is asked: otherwise a device that never answers would spare all others.
+            let free = entry.filter(|entry| {
+                let is_idle = match entry.capacity.step {
+                    CapacityStep::Idle | CapacityStep::Resting { .. } => true,
+                    CapacityStep::Waiting { .. }
+                    | CapacityStep::Filling { .. }
+                    | CapacityStep::Committed { .. }
+                    | CapacityStep::Showing { .. } => false,
+                };
                 is_idle && entry.absent.is_none() && entry.runs.as_slice().is_empty()
             });
-            if is_free {
-                ask(session, id, &beacon)?;
+            if let Some(device) = free.map(|entry| drawn_device(&beacon, id, &entry.descriptor)) {
+                ask(session, id, &beacon, device)?;
             }
         }
     }
@@ -428,7 +494,10 @@ fn go_on(
 ) -> Result<(), Stop> {
     let entry = session.tables.nodes.get(id.as_bytes())?;
     match entry.map(|entry| entry.capacity.step) {
-        Some(CapacityStep::Waiting { height }) if height == since => ask(session, id, beacon),
+        Some(CapacityStep::Waiting { height }) if height == since => {
+            let first = entry.and_then(NodeEntry::unproved_device);
+            ask(session, id, beacon, first.unwrap_or(0))
+        }
         Some(CapacityStep::Committed { fill, root, height, took }) if height == since => {
             let deadline = session.env.tick.plus(session.params.capacity.answer_within)?;
             let lot = tagged(LOT, &[beacon.as_bytes(), id.as_bytes(), root.as_bytes()]);
@@ -442,26 +511,37 @@ fn go_on(
     }
 }
 
-/// Asks a node to fill a share of what it claims.
-fn ask(session: &mut Session<'_>, id: &NodeId, beacon: &Hash32) -> Result<(), Stop> {
+/// The device of which a beacon asks a node again.
+fn drawn_device(beacon: &Hash32, id: &NodeId, offer: &NodeDescriptor) -> u8 {
+    let devices = offer.devices.as_slice().len().max(1) as u64;
+    let at = half(&tagged(DEVICE, &[beacon.as_bytes(), id.as_bytes()])) % devices;
+    u8::try_from(at).unwrap_or(0)
+}
+
+/// Asks a node to fill a share of the memory that a device claims.
+fn ask(session: &mut Session<'_>, id: &NodeId, beacon: &Hash32, device: u8) -> Result<(), Stop> {
     let Some(entry) = session.tables.nodes.get(id.as_bytes())? else {
         return Ok(());
     };
-    let memory_mib = claimed_mib(&entry.descriptor);
+    let claim = entry.descriptor.devices.as_slice().get(usize::from(device));
+    let memory_mib = claim.map_or(0, |device| device.memory_mib);
     let blocks = blocks_for(&session.params.capacity, memory_mib);
-    let seed = tagged(SEED, &[beacon.as_bytes(), id.as_bytes()]);
+    let seed = tagged(SEED, &[beacon.as_bytes(), id.as_bytes(), &[device]]);
     let since = session.env.tick;
     let deadline = since.plus(session.params.capacity.fill_within)?;
-    let fill = Fill { seed, blocks, memory_mib };
-    set_step(session, id, CapacityStep::Filling { fill, since, deadline })?;
-    session.emit(Event::CapacityAsked { node: *id, seed, blocks, deadline });
+    let fill = Fill { seed, blocks, device, memory_mib };
+    node::update(session, id, |entry| {
+        entry.capacity.step = CapacityStep::Filling { fill, since, deadline };
+        entry.capacity.next = device.saturating_add(1);
+    })?;
+    session.emit(Event::CapacityAsked { node: *id, device, seed, blocks, deadline });
     due::add(session, deadline, DueItem::CapacityStep { node: *id })
 }
 
 #[cfg(test)]
 mod tests {
     use super::{blocks_for, drawn_place};
-    use tg_types::{CapacityParams, DurationMs, Hash32, Params};
+    use tg_types::{CapacityParams, Hash32, Params};
 
     #[test]
     fn share_of_a_claim_is_a_power_of_two_within_the_bounds() {
@@ -489,17 +569,5 @@ mod tests {
         let upper = places.iter().filter(|place| **place >= 1 << 9).count();
         assert!((96..160).contains(&upper), "{upper} of 256 in the upper half");
         assert_eq!(drawn_place(&lot, 0, 0), 0);
-    }
-
-    #[test]
-    fn speed_is_blocks_by_block_time() {
-        let proved = |took| super::Proved {
-            memory_mib: 1,
-            blocks: 1_024,
-            took: DurationMs::new(took),
-            at: tg_types::Tick::ZERO,
-        };
-        assert_eq!(proved(500).blocks_per_second(), 2_048);
-        assert_eq!(proved(0).blocks_per_second(), 1_024_000);
     }
 }

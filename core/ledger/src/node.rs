@@ -105,11 +105,12 @@ pub(crate) fn change(
     check(descriptor)?;
     let (slot, entry) = owned(session, call, id)?;
 
+    let capacity = entry.capacity.carried(&entry.descriptor, descriptor);
     let descriptor = descriptor.clone();
     let since = session.env.tick;
     let since = if entry.absent.is_some() { since } else { entry.since };
     *session.tables.nodes.at_mut(slot) =
-        Some(NodeEntry { descriptor, since, absent: None, ..entry });
+        Some(NodeEntry { descriptor, since, absent: None, capacity, ..entry });
     session.forget_nodes();
     session.emit(Event::NodeChanged { node: *id, owner: call.sender });
     Ok(capacity::ask_if_needed(session, id)?)
@@ -212,8 +213,7 @@ pub(crate) fn owners(session: &mut Session<'_>) -> Result<Arc<[OwnerSeat]>, Stop
     let mut found = Vec::new();
     for node in all(session)?.iter() {
         let params = &session.params.capacity;
-        let is_fit =
-            |entry: &&NodeEntry| entry.absent.is_none() && entry.credit_mib(params).is_some();
+        let is_fit = |entry: &&NodeEntry| entry.absent.is_none() && entry.is_credited(params);
         let entry = session.tables.nodes.get(node.as_bytes())?;
         let owner = entry.filter(is_fit).map(|entry| entry.owner);
         if let Some(owner) = owner.filter(|owner| seen.insert(*owner)) {

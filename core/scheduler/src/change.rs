@@ -61,11 +61,8 @@ fn single(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
         return Some(Change::AnyRegion);
     }
     let devices = || offers.iter().flat_map(|offer| offer.descriptor.devices.as_slice());
-    let credited = |offer: &Offer<'_>| {
-        let devices = offer.descriptor.devices.as_slice().iter();
-        devices.map(|device| offer.credited_mib(device)).collect::<Vec<u32>>()
-    };
-    let mut memories: Vec<u32> = offers.iter().flat_map(credited).collect();
+    let credited = offers.iter().flat_map(|offer| offer.devices().filter_map(|(_, mib)| mib));
+    let mut memories: Vec<u32> = credited.collect();
     memories.retain(|memory| *memory < ask.spec.needs.memory_mib_min);
     memories.sort_unstable();
     memories.dedup();
@@ -96,8 +93,7 @@ fn several(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
     let reachable = offers.iter().filter(|offer| Rule::Excluded.admits(ask, offer));
     let priced = reachable.filter_map(|offer| {
         let price = price(ask.spec, ask.facts, offer.descriptor)?;
-        let devices = offer.descriptor.devices.as_slice().iter();
-        let memory = devices.map(|device| offer.credited_mib(device)).max()?;
+        let memory = offer.devices().filter_map(|(_, credited)| credited).max()?;
         Some((price, offer.node, memory))
     });
     let (price, _, memory) = priced.min()?;

@@ -14,7 +14,8 @@ pub use rule::Rule;
 
 use model::is_of_model;
 use tg_types::{
-    AccountId, Amount, Bps, Device, DurationMs, JobSpec, NodeDescriptor, NodeId, ProgramFacts, Work,
+    AccountId, Amount, Bps, Device, DurationMs, JobSpec, NodeDescriptor, NodeId, ProgramFacts,
+    Proved, Work,
 };
 
 /// What a job asks of a node.
@@ -43,12 +44,34 @@ pub struct Offer<'a> {
     pub running: u16,
     /// Whether validators see it.
     pub is_present: bool,
-    /// The memory it is credited with of any device; nothing if it has not shown its capacity.
-    pub credit_mib: Option<u32>,
+    /// What its devices are credited with.
+    pub credit: Credit<'a>,
     /// What of the owner's stake stands for nothing yet.
     pub stake_free: Amount,
     /// The lower bound of its reputation.
     pub reputation: Bps,
+}
+
+/// What the devices of a node are credited with.
+#[derive(Clone, Copy, Debug)]
+pub enum Credit<'a> {
+    /// What they claim: nobody is asked.
+    Claims,
+    /// What was shown of them.
+    Shown(&'a [Proved]),
+}
+
+impl Credit<'_> {
+    /// The memory of a device as far as it is credited; `None` if nothing was shown of it.
+    fn mib(self, place: usize, device: &Device) -> Option<u32> {
+        match self {
+            Self::Claims => Some(device.memory_mib),
+            Self::Shown(shown) => {
+                let proved = shown.iter().find(|proved| usize::from(proved.device) == place)?;
+                Some(proved.memory_mib.min(device.memory_mib))
+            }
+        }
+    }
 }
 
 /// How good a fit is; the least is the best.
@@ -98,9 +121,7 @@ pub fn fit(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<Rank, Rule> {
         }
     }
     let (spec, descriptor) = (ask.spec, offer.descriptor);
-    let devices = descriptor.devices.as_slice().iter();
-    let suitable = devices.filter(|device| suits(spec, offer, device));
-    let memory = suitable.map(|device| offer.credited_mib(device)).min();
+    let memory = offer.suitable_mib(spec).min();
     let left = memory.unwrap_or(u32::MAX).saturating_sub(spec.needs.memory_mib_min);
     let price = price(spec, ask.facts, descriptor).unwrap_or(Amount::CAP);
     let doubt = Bps::WHOLE.points().saturating_sub(offer.reputation.points());
@@ -145,19 +166,29 @@ pub fn explain(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Explanation {
     Explanation { fitting, removed, change }
 }
 
-impl Offer<'_> {
-    /// The memory of a device as far as it is credited.
-    fn credited_mib(&self, device: &Device) -> u32 {
-        device.memory_mib.min(self.credit_mib.unwrap_or(0))
+impl<'a> Offer<'a> {
+    /// All devices with the memory they are credited with; `None` for those of which nothing was
+    /// shown.
+    fn devices(&self) -> impl Iterator<Item = (&'a Device, Option<u32>)> {
+        let credit = self.credit;
+        let devices = self.descriptor.devices.as_slice().iter().enumerate();
+        devices.map(move |(place, device)| (device, credit.mib(place, device)))
+    }
+
+    /// The credited memories of the devices on which a job can run.
+    fn suitable_mib(&self, spec: &JobSpec) -> impl Iterator<Item = u32> {
+        let able = self.devices().filter(|(device, _)| is_able(spec, device));
+        let credited = able.filter_map(|(_, credited)| credited);
+        credited.filter(|mib| *mib >= spec.needs.memory_mib_min)
     }
 }
 
-/// Whether a device is of the kind that a job needs; what it costs does not matter here.
-fn suits(spec: &JobSpec, offer: &Offer<'_>, device: &Device) -> bool {
+/// Whether a device is of the kind that a job needs; its memory and what it costs do not matter
+/// here.
+fn is_able(spec: &JobSpec, device: &Device) -> bool {
     let needs = &spec.needs;
     needs.kind.is_none_or(|kind| kind == device.kind)
         && needs.model.as_ref().is_none_or(|model| is_of_model(model, &device.model))
-        && offer.credited_mib(device) >= needs.memory_mib_min
         && device.features.contains(needs.features)
 }
 

@@ -3,7 +3,7 @@
 use tg_types::Device;
 
 use crate::model::is_of_model;
-use crate::{Ask, Offer, price, suits};
+use crate::{Ask, Offer, is_able, price};
 
 macro_rules! rules {
     ($( $(#[$meta:meta])* $rule:ident, $code:literal, $sentence:literal; )*) => {
@@ -37,7 +37,7 @@ macro_rules! rules {
 rules! {
     /// Validators do not see it.
     Absent, "absent", "are not seen by the validators";
-    /// It has not shown its capacity.
+    /// It has not shown the capacity of any device that would do.
     Unproved, "unproved", "have not proved what they can do yet";
     /// It takes no runs now.
     Closed, "closed", "take no runs at this time";
@@ -79,7 +79,7 @@ impl Rule {
             |is_fit: &dyn Fn(&Device) -> bool| descriptor.devices.as_slice().iter().any(is_fit);
         match self {
             Self::Absent => offer.is_present,
-            Self::Unproved => offer.credit_mib.is_some(),
+            Self::Unproved => is_proved(ask, offer),
             Self::Closed => descriptor.is_open,
             Self::Excluded => !ask.excluded.contains(&offer.owner),
             Self::Region => needs.region.as_ref().is_none_or(|at| *at == descriptor.region),
@@ -88,7 +88,7 @@ impl Rule {
             Self::Features => any(&|device| {
                 kind(device) && model(device) && device.features.contains(needs.features)
             }),
-            Self::Memory => any(&|device| suits(ask.spec, offer, device)),
+            Self::Memory => has_memory(ask, offer),
             Self::Price => {
                 let price = price(ask.spec, ask.facts, descriptor);
                 price.is_some_and(|price| price <= ask.spec.pay)
@@ -97,4 +97,22 @@ impl Rule {
             Self::Busy => offer.running < descriptor.slots,
         }
     }
+}
+
+/// Whether a device was shown that would do. Of a node with none that would do it is enough if any
+/// was shown: another rule says what is missing.
+fn is_proved(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
+    let able = || offer.devices().filter(|(device, _)| is_able(ask.spec, device));
+    let is_shown = |(_, credited): (&Device, Option<u32>)| credited.is_some();
+    if able().next().is_some() { able().any(is_shown) } else { offer.devices().any(is_shown) }
+}
+
+/// Whether a device that would do has the memory, as it was shown. If none was shown, claims count:
+/// then it is not the memory that is in the way.
+fn has_memory(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
+    let able = || offer.devices().filter(|(device, _)| is_able(ask.spec, device));
+    if able().any(|(_, credited)| credited.is_some()) {
+        return offer.suitable_mib(ask.spec).next().is_some();
+    }
+    able().any(|(device, _)| device.memory_mib >= ask.spec.needs.memory_mib_min)
 }

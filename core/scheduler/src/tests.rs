@@ -1,9 +1,9 @@
 //! Placements and their explanations on small fleets.
 
-use crate::{Ask, Change, Explanation, Offer, Rule, choose, explain, fit, price};
+use crate::{Ask, Change, Credit, Explanation, Offer, Rule, choose, explain, fit, price};
 use tg_types::{
     AccountId, Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, JobSpec, List, Name,
-    Needs, NodeDescriptor, NodeId, ProgramFacts, ResultKey, SecretKey, Tier, Work,
+    Needs, NodeDescriptor, NodeId, ProgramFacts, Proved, ResultKey, SecretKey, Tick, Tier, Work,
 };
 
 fn name(text: &str) -> Name {
@@ -50,10 +50,46 @@ fn offer(number: u8, descriptor: &NodeDescriptor) -> Offer<'_> {
         descriptor,
         running: 0,
         is_present: true,
-        credit_mib: Some(u32::MAX),
+        credit: Credit::Claims,
         stake_free: Amount::constant(50_000),
         reputation: Bps::WHOLE,
     }
+}
+
+fn proved(device: u8, memory_mib: u32) -> Proved {
+    Proved { device, memory_mib, blocks: 1_024, took: DurationMs::SECOND, at: Tick::ZERO }
+}
+
+/// Goal: a device of which nothing was shown gets no work, while others of its node do. Method: a
+/// processor that was shown beside a GPU that was not, and the other way round.
+#[test]
+fn device_that_was_not_shown_gets_no_work_but_its_neighbour_does() {
+    let mut both = descriptor(device(DeviceKind::Cpu, "epyc", 64_000), 500);
+    let gpu = device(DeviceKind::Gpu, "rtx4090", 24_000);
+    both.devices = List::new(vec![both.devices.as_slice()[0].clone(), gpu]).expect("two");
+    let wanting = |kind: Option<DeviceKind>, memory_mib_min: u32| {
+        let mut spec = spec();
+        (spec.needs.kind, spec.needs.memory_mib_min) = (kind, memory_mib_min);
+        spec
+    };
+    let check = |shown: [Option<u32>; 2], spec: &JobSpec, expected: Result<u32, Rule>| {
+        let shown = (0..).zip(shown);
+        let shown = shown.filter_map(|(device, mib)| Some(proved(device, mib?)));
+        let shown: Vec<Proved> = shown.collect();
+        let offer = Offer { credit: Credit::Shown(&shown), ..offer(1, &both) };
+        let found = fit(&ask(spec), &offer).map(|rank| rank.memory_left_mib);
+        assert_eq!(found, expected, "{shown:?}");
+    };
+    let (on_gpu, on_cpu) = (Some(DeviceKind::Gpu), Some(DeviceKind::Cpu));
+    check([Some(64_000), None], &wanting(on_gpu, 0), Err(Rule::Unproved));
+    check([Some(64_000), None], &wanting(on_gpu, 8_000), Err(Rule::Unproved));
+    check([Some(64_000), None], &wanting(on_cpu, 0), Ok(64_000));
+    check([Some(64_000), None], &wanting(None, 0), Ok(64_000));
+    check([Some(9_000), None], &wanting(None, 10_000), Err(Rule::Memory));
+    check([None, Some(24_000)], &wanting(on_cpu, 0), Err(Rule::Unproved));
+    check([None, Some(24_000)], &wanting(on_gpu, 0), Ok(24_000));
+    check([Some(64_000), Some(24_000)], &wanting(None, 0), Ok(24_000));
+    check([None, None], &wanting(None, 0), Err(Rule::Unproved));
 }
 
 fn ask(spec: &JobSpec) -> Ask<'_> {
@@ -87,7 +123,8 @@ fn every_rule_removes_its_node_and_names_the_change() {
     let node = offer(1, &good);
     let wait = |rule| Some(Change::Wait(rule));
     check(&spec, &Offer { is_present: false, ..node }, Rule::Absent, wait(Rule::Absent));
-    check(&spec, &Offer { credit_mib: None, ..node }, Rule::Unproved, wait(Rule::Unproved));
+    let unproved = Offer { credit: Credit::Shown(&[]), ..node };
+    check(&spec, &unproved, Rule::Unproved, wait(Rule::Unproved));
     check(&spec, &Offer { running: 2, ..node }, Rule::Busy, wait(Rule::Busy));
     check(&spec, &Offer { stake_free: Amount::ZERO, ..node }, Rule::Stake, wait(Rule::Stake));
     let closed = NodeDescriptor { is_open: false, ..good.clone() };
@@ -104,7 +141,9 @@ fn every_rule_removes_its_node_and_names_the_change() {
     let huge = with(&|spec| spec.needs.memory_mib_min = 48_000);
     check(&huge, &node, Rule::Memory, Some(Change::Memory(24_000)));
     let middle = with(&|spec| spec.needs.memory_mib_min = 10_000);
-    let small = Offer { credit_mib: Some(8_000), ..node };
+    check(&middle, &unproved, Rule::Unproved, wait(Rule::Unproved));
+    let shown = [proved(0, 8_000)];
+    let small = Offer { credit: Credit::Shown(&shown), ..node };
     check(&middle, &small, Rule::Memory, Some(Change::Memory(8_000)));
     let model = with(&|spec| spec.needs.model = Some(name("h100")));
     check(&model, &node, Rule::Model, Some(Change::Model(name("rtx4090"))));

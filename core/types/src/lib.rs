@@ -40,7 +40,7 @@ pub use job::{
     TraceSecret, Work,
 };
 pub use key::{Domain, KeyError, Kind, PublicKey, SecretKey, Signature};
-pub use node::{Device, DeviceKind, Features, NodeDescriptor};
+pub use node::{Device, DeviceKind, Features, NodeDescriptor, Proved};
 pub use params::{CapacityParams, JobParams, Params, ParamsError};
 pub use reason::Reason;
 pub use receipt::{BlockReceipt, Event, Receipt, Status};

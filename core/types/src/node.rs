@@ -1,9 +1,10 @@
-//! What a provider says about a node. Claims only: capacity is credited by measured speed, never by
-//! claim.
+//! What a provider says about a node, and what was measured of it. Offers are claims only: a device
+//! is credited with what was shown of it.
 
 use crate::amount::Amount;
 use crate::bounded::{List, Name};
 use crate::codec::{Decode, DecodeError, Encode, Reader};
+use crate::tick::{DurationMs, Tick};
 use crate::wire;
 
 wire! {
@@ -104,6 +105,31 @@ wire! {
     }
 }
 
+wire! {
+    /// What was measured of a device of a node.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Proved {
+        /// Which, by its place in the offer.
+        pub device: u8,
+        /// The memory that was claimed when the node was asked: the device is credited with it.
+        pub memory_mib: u32,
+        /// Blocks of 1 KiB that were filled: a share of that.
+        pub blocks: u32,
+        /// How long that took in block time, the way to and from the node included.
+        pub took: DurationMs,
+        /// When.
+        pub at: Tick,
+    }
+}
+
+impl Proved {
+    /// How fast the memory was filled. Block times are coarse: it is a lower bound.
+    pub fn blocks_per_second(&self) -> u64 {
+        let second = DurationMs::SECOND.get();
+        u64::from(self.blocks).saturating_mul(second) / self.took.get().max(1)
+    }
+}
+
 /// The most kinds of devices of a node: more than any one machine has, and a bound on what an entry
 /// costs to store.
 pub const DEVICES_MAX: usize = 16;
@@ -132,8 +158,22 @@ wire! {
 
 #[cfg(test)]
 mod tests {
-    use super::Features;
+    use super::{Features, Proved};
     use crate::codec::{Decode, Encode};
+    use crate::tick::{DurationMs, Tick};
+
+    #[test]
+    fn speed_is_blocks_by_block_time() {
+        let proved = |took| Proved {
+            device: 0,
+            memory_mib: 1,
+            blocks: 1_024,
+            took: DurationMs::new(took),
+            at: Tick::ZERO,
+        };
+        assert_eq!(proved(500).blocks_per_second(), 2_048);
+        assert_eq!(proved(0).blocks_per_second(), 1_024_000);
+    }
 
     #[test]
     fn features_have_words_and_unknown_bits_are_refused() {

@@ -190,13 +190,14 @@ reasons! {
         "A node's owner lost stake for a result that is wrong or does not open.";
     NodeFined = 343, "node_fined", "A node's owner was fined.";
     NodeAbsent = 344, "node_absent", "A quorum of validators does not see the node.";
-    CapacityAsked = 345, "capacity_asked", "A node was asked to show its capacity.";
+    CapacityAsked = 345, "capacity_asked", "A node was asked to show the capacity of a device.";
     CapacityCommitted = 346, "capacity_committed", "A node committed to a memory that it filled.";
     CapacityDrawn = 347, "capacity_drawn", "Blocks of a filled memory were drawn.";
     CapacityShown = 348, "capacity_shown", "A node showed some of the blocks that were drawn.";
-    CapacityProved = 349, "capacity_proved", "A node showed its capacity and is credited with it.";
+    CapacityProved = 349, "capacity_proved",
+        "A node showed the capacity of a device, which is credited now.";
     CapacityMissed = 350, "capacity_missed",
-        "A node did not show its capacity in time and gets no work until it does.";
+        "A node did not show the capacity of a device in time; it gets no work until it does.";
     Complained = 351, "complained", "Somebody complains that a package does not open.";
     ComplaintJudged = 352, "complaint_judged", "A validator said whether a package opens.";
     ComplaintUpheld = 353, "complaint_upheld",

@@ -17,6 +17,10 @@ mod packages;
 mod patience;
 mod work;
 
+#[cfg(feature = "wgpu")]
+pub use capacity::open_gpu;
+pub use capacity::{FillError, GpuPlace};
+
 use crate::task_run::Workshop;
 use crate::tensor_run::TensorRun;
 use capacity::{Drawn, Question, Then};
@@ -26,6 +30,7 @@ use notes::{Note, Notes};
 use outbox::Outbox;
 use packages::Packages;
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +70,8 @@ pub struct AgentConfig {
     /// Where commitments are noted, so that a node which comes back can keep them; a node with a
     /// key for one time only has no such folder.
     pub notes: Option<PathBuf>,
+    /// Where the GPUs are that the node offers.
+    pub gpus: Vec<GpuPlace>,
     /// A lying node, for demonstrations.
     pub cheats: Option<Cheat>,
 }
@@ -165,6 +172,7 @@ struct Books {
 /// A running agent.
 pub struct Agent {
     stop: watch::Sender<bool>,
+    gpus: watch::Sender<Vec<GpuPlace>>,
     deeds: watch::Receiver<Deeds>,
     busy: Busy,
     task: tokio::task::JoinHandle<()>,
@@ -178,6 +186,7 @@ impl Agent {
     pub fn start(mut config: AgentConfig) -> Result<Self, AgentError> {
         let notes = Notes::new(config.notes.take())?;
         let (stop, stopped) = watch::channel(false);
+        let (gpus, gpus_now) = watch::channel(std::mem::take(&mut config.gpus));
         let (tell, deeds) = watch::channel(Deeds::default());
         let desk = Arc::new(Desk::new(Arc::clone(&config.gateway)));
         config.gateway.serve(Some(desk.clone()))?;
@@ -192,6 +201,7 @@ impl Agent {
             config,
             tools,
             outbox,
+            gpus: gpus_now,
             reports,
             books: Books::default(),
             notes,
@@ -202,7 +212,12 @@ impl Agent {
         };
         let busy = Arc::clone(&state.busy);
         let task = tokio::spawn(state.run(inbox, stopped));
-        Ok(Self { stop, deeds, busy, task })
+        Ok(Self { stop, gpus, deeds, busy, task })
+    }
+
+    /// Says where the GPUs are that the node offers from now on.
+    pub fn set_gpus(&self, gpus: Vec<GpuPlace>) {
+        self.gpus.send_replace(gpus);
     }
 
     /// What it has done so far.
@@ -228,6 +243,7 @@ struct State {
     config: Arc<AgentConfig>,
     tools: Arc<Tools>,
     outbox: Outbox,
+    gpus: watch::Receiver<Vec<GpuPlace>>,
     reports: mpsc::Sender<Report>,
     books: Books,
     notes: Notes,
@@ -389,7 +405,7 @@ impl State {
             Event::CapacityDrawn { node: of, lot, .. } if of == node => {
                 let drawn = Drawn { lot, shown: 0 };
                 self.books.drawn = Some(drawn);
-                self.show_capacity(drawn).await;
+                self.show_capacity(drawn);
             }
             Event::CapacityProved { node: by, .. } | Event::CapacityMissed { node: by, .. }
                 if by == node =>
@@ -451,10 +467,10 @@ impl State {
                     Then::Commit => self.outbox.send(commitment).await,
                     Then::Keep => {
                         if let Some(drawn) = self.books.drawn {
-                            self.show_capacity(drawn).await;
+                            self.show_capacity(drawn);
                         }
                     }
-                    Then::Show(drawn) => self.show_capacity(drawn).await,
+                    Then::Show(drawn) => self.show_capacity(drawn),
                 }
             }
         }
@@ -467,32 +483,40 @@ impl State {
         }
         (self.books.seed, self.books.answer) = (Some(question.seed), None);
         self.books.drawn = None;
-        let reports = self.reports.clone();
+        let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
+        let (node, gpus) = (self.node, self.gpus.borrow().clone());
         self.tasks.spawn(async move {
-            let filled = tokio::task::spawn_blocking(move || capacity::fill(&question)).await;
-            match filled {
-                Ok(Ok(answer)) => {
+            match capacity::answer(config, node, gpus, question).await {
+                Ok(answer) => {
                     let _unheard = reports.send(Report::Filled(answer, question.then)).await;
                 }
-                Ok(Err(error)) => tracing::warn!(%error, "the capacity cannot be shown"),
-                Err(error) => tracing::warn!(%error, "filling a memory did not end well"),
+                Err(error) => {
+                    let why = error.source().map(ToString::to_string).unwrap_or_default();
+                    tracing::warn!(%error, why, "the capacity cannot be shown");
+                }
             }
         });
     }
 
-    /// Shows blocks that were drawn, if the memory is there.
-    async fn show_capacity(&mut self, drawn: Drawn) {
-        let Some(answer) = &self.books.answer else { return };
+    /// Shows blocks that were drawn, if the memory is there. They may have to come from a GPU, so
+    /// they are read on a thread of their own.
+    fn show_capacity(&mut self, drawn: Drawn) {
+        let Some(answer) = self.books.answer.clone() else { return };
         let needed = self.config.gateway.params().capacity.openings;
         let lies = self.config.cheats == Some(Cheat::Capacity);
-        match answer.openings(drawn, needed, lies) {
-            Ok(actions) => {
-                for action in actions {
-                    self.outbox.send(action).await;
+        let outbox = self.outbox.clone();
+        self.tasks.spawn(async move {
+            let opened = move || answer.openings(drawn, needed, lies);
+            match tokio::task::spawn_blocking(opened).await {
+                Ok(Ok(actions)) => {
+                    for action in actions {
+                        outbox.send(action).await;
+                    }
                 }
+                Ok(Err(error)) => tracing::warn!(%error, "the capacity cannot be shown"),
+                Err(error) => tracing::warn!(%error, "opening blocks did not end well"),
             }
-            Err(error) => tracing::warn!(%error, "the capacity cannot be shown"),
-        }
+        });
     }
 
     fn begin_run(&mut self, job: JobId) {

@@ -9,6 +9,7 @@ mod complaint;
 mod work;
 
 pub use capacity::ProvedView;
+pub(crate) use work::kind_word;
 pub use work::{CheckView, DeviceView, JobView, NodeView, RunView};
 
 use crate::text::{Hex, Number, OneText as _, Text, Tgrid, Units};

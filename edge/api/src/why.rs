@@ -103,7 +103,7 @@ fn offer<'a>(node: &'a Candidate, params: &Params) -> Offer<'a> {
         descriptor: &node.entry.descriptor,
         running: u16::try_from(node.entry.runs.as_slice().len()).unwrap_or(u16::MAX),
         is_present: node.entry.absent.is_none(),
-        credit_mib: node.entry.credit_mib(&params.capacity),
+        credit: node.entry.credit(&params.capacity),
         stake_free: node.stake_free,
         // Whether a node fits does not depend on it, only which is the best.
         reputation: Bps::ZERO,

@@ -6,7 +6,7 @@ mod capacity;
 mod standing;
 mod tier;
 
-pub use capacity::{HOST_ONLY, NOT_ASKED, capacity, kib};
+pub use capacity::{NOT_ASKED, WHAT_IS_PROVED, capacity, kib};
 pub use standing::Standing;
 pub(crate) use tier::tier_word;
 pub use tier::{SEEN_BY, TierWords};
@@ -269,15 +269,17 @@ fn of_node(event: &Event) -> Option<Line> {
         Event::NodeLeft { .. } => Line::new("Left", "its owner took it out."),
         Event::NodeAbsent { .. } => Line::new("Absent", event.reason().sentence()).bad(),
         Event::NodeDropped { .. } => Line::new("Dropped", event.reason().sentence()).bad(),
-        Event::CapacityAsked { blocks, .. } => {
-            let text = format!("to fill {} of memory, to show what it can do.", kib(*blocks));
+        Event::CapacityAsked { device, blocks, .. } => {
+            let memory = kib(*blocks);
+            let text = format!("to fill {memory} of device {device}, to show what it can do.");
             Line::new("Asked", text).detail()
         }
         Event::CapacityDrawn { .. } => {
             Line::new("Drawn", "blocks of the filled memory, which it has to show.").detail()
         }
-        Event::CapacityProved { blocks, took, .. } => {
-            Line::new("Proved", format!("{} of host memory filled in {took}.", kib(*blocks))).good()
+        Event::CapacityProved { device, blocks, took, .. } => {
+            let text = format!("{} of device {device} filled in {took}.", kib(*blocks));
+            Line::new("Proved", text).good()
         }
         Event::CapacityMissed { .. } => Line::new("Not proved", event.reason().sentence()).bad(),
         _ => return None,
@@ -313,13 +315,13 @@ mod tests {
         check(Event::NodeAbsent { node, owner: owner() }, Some(("Absent", Tone::Bad, false)));
         check(Event::Staked { account: owner(), amount }, None);
         let took = tg_types::DurationMs::new(40);
-        let proved = Event::CapacityProved { node, memory_mib: 9, blocks: 1_024, took };
+        let proved = Event::CapacityProved { node, device: 0, memory_mib: 9, blocks: 1_024, took };
         assert_eq!(
             Line::of(&proved).map(|line| line.text).as_deref(),
-            Some("1 MiB of host memory filled in 40 ms.")
+            Some("1 MiB of device 0 filled in 40 ms.")
         );
         check(proved, Some(("Proved", Tone::Good, false)));
-        let missed = Event::CapacityMissed { node, again: tg_types::Tick::ZERO };
+        let missed = Event::CapacityMissed { node, device: 0, again: tg_types::Tick::ZERO };
         check(missed, Some(("Not proved", Tone::Bad, false)));
     }
 

@@ -118,7 +118,7 @@ fn fleet(session: &mut Session<'_>) -> Result<Vec<Seat>, Stop> {
             continue;
         };
         let (owner, reputation) = (entry.owner, entry.reputation.lower_bound(now));
-        let is_credited = entry.credit_mib(&session.params.capacity).is_some();
+        let is_credited = entry.is_credited(&session.params.capacity);
         let is_open = entry.absent.is_none() && is_credited && entry.descriptor.is_open;
         let slots = if is_open { usize::from(entry.descriptor.slots) } else { 0 };
         let room = slots.saturating_sub(entry.runs.as_slice().len());
@@ -196,7 +196,7 @@ fn offer<'a>(session: &'a Session<'_>, seat: &Seat) -> Option<Offer<'a>> {
         descriptor: &entry.descriptor,
         running: u16::try_from(entry.runs.as_slice().len()).unwrap_or(u16::MAX),
         is_present: entry.absent.is_none(),
-        credit_mib: entry.credit_mib(&session.params.capacity),
+        credit: entry.credit(&session.params.capacity),
         stake_free: stake.map_or(Amount::ZERO, |stake| stake.free()),
         reputation: seat.reputation,
     })

@@ -386,7 +386,8 @@ fn check_dated(world: &World, found: &Found, ahead: &[(u64, DueItem)]) {
         }
         let is_asked = world.rules.genesis.params().capacity.blocks_max > 0;
         let is_idle = node.capacity.step == CapacityStep::Idle;
-        assert_eq!(is_idle && node.capacity.proved.is_none(), !is_asked, "{id} is asked");
+        let is_unproved = node.unproved_device().is_some();
+        assert_eq!(is_idle && is_unproved, !is_asked, "{id} is asked");
     }
     for id in world.ids(Noun::Seen) {
         assert!(has(DueItem::ForgetSeen { id }), "every seen id has a date");

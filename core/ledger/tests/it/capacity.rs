@@ -1,10 +1,10 @@
 //! What nodes show of their capacity: asked, filled, committed to, drawn, shown; or not.
 
-use tg_ledger::{CapacityStep, Fill, Proved, blocks_for, drawn_place};
+use tg_ledger::{CapacityStep, Fill, blocks_for, drawn_place};
 use tg_types::tx::NodeSet;
 use tg_types::{
-    Action, Bps, Bytes, CapacityParams, DurationMs, Event, Hash32, JobSpec, JobStatus, List,
-    NetworkKind, NodeDescriptor, Params, Reason, Status, Tier,
+    Action, Bps, Bytes, CapacityParams, Device, DeviceKind, DurationMs, Event, Hash32, JobSpec,
+    JobStatus, List, NetworkKind, NodeDescriptor, Params, Proved, Reason, Status, Tier,
 };
 
 use crate::fleet::*;
@@ -47,8 +47,14 @@ impl World {
         self.node(&node(number)).expect("a node").capacity.step
     }
 
+    /// What a node has shown of its first device.
     fn proved(&self, number: u8) -> Option<Proved> {
-        self.node(&node(number)).expect("a node").capacity.proved
+        self.proof(number, 0)
+    }
+
+    /// What a node has shown of a device.
+    fn proof(&self, number: u8, device: u8) -> Option<Proved> {
+        self.node(&node(number)).expect("a node").capacity.proof(device).copied()
     }
 
     /// What a node is asked to fill.
@@ -77,9 +83,10 @@ impl World {
 
     /// A node that is asked does all that it is asked for.
     fn prove(&mut self, number: u8) {
+        let device = self.fill(number).device;
         self.commit_capacity(number);
         self.act(number, show(&self.places(number)));
-        assert!(self.proved(number).is_some());
+        assert!(self.proof(number, device).is_some());
     }
 }
 
@@ -115,7 +122,7 @@ fn node_that_joins_is_asked_and_gets_work_when_it_has_answered() {
     assert_eq!((proved.memory_mib, proved.blocks), (CLAIM_MIB, 4_096));
     assert!(proved.took.get() >= 1_000, "{}", proved.took);
     let Proved { memory_mib, blocks, took, .. } = proved;
-    let expected = Event::CapacityProved { node: node(0), memory_mib, blocks, took };
+    let expected = Event::CapacityProved { node: node(0), device: 0, memory_mib, blocks, took };
     assert_eq!(events, [expected]);
     assert_eq!(world.runners(job), [0], "placed at the end of the same block");
     assert_eq!(world.step(0), CapacityStep::Idle);
@@ -306,6 +313,127 @@ fn larger_claim_is_credited_only_when_it_is_shown() {
     assert_eq!(world.runners(large), [0]);
 }
 
+/// An offer with the usual processor and a GPU of this memory, in this order or turned.
+fn with_gpu(memory_mib: u32, is_turned: bool) -> NodeDescriptor {
+    let cpu = Device { kind: DeviceKind::Cpu, ..offer(1).devices.as_slice()[0].clone() };
+    let model = "a gpu".parse().expect("a name");
+    let gpu = Device { kind: DeviceKind::Gpu, model, memory_mib, ..cpu.clone() };
+    let devices = if is_turned { vec![gpu, cpu] } else { vec![cpu, gpu] };
+    NodeDescriptor { devices: List::new(devices).expect("two"), ..offer(1) }
+}
+
+fn change(descriptor: NodeDescriptor) -> Action {
+    Action::ChangeNode { node: node(0), descriptor }
+}
+
+/// A network with one node that has just joined with a processor and a GPU.
+fn asking_with_gpu(params: Params) -> World {
+    let mut world = World::staffed_with(params, NetworkKind::Local, 1);
+    world.act(0, change(with_gpu(2 * CLAIM_MIB, false)));
+    world.draw();
+    world
+}
+
+fn wanting(kind: DeviceKind) -> JobSpec {
+    let mut spec = spec(Tier::Trusted);
+    spec.needs.kind = Some(kind);
+    spec
+}
+
+/// Goal: every device is asked for and credited on its own. Method: jobs for both kinds; the
+/// processor is shown first, the GPU afterwards.
+#[test]
+fn devices_are_asked_for_one_after_the_other_and_credited_alone() {
+    let mut world = asking_with_gpu(asking_params());
+    let on_cpu = world.ask(wanting(DeviceKind::Cpu));
+    let on_gpu = world.ask(wanting(DeviceKind::Gpu));
+    let first = world.fill(0);
+    assert_eq!((first.device, first.memory_mib), (0, CLAIM_MIB));
+    world.prove(0);
+    assert_eq!(world.runners(on_cpu), [0]);
+    assert!(world.runners(on_gpu).is_empty(), "nothing was shown of the GPU");
+    world.draw();
+    let second = world.fill(0);
+    assert_eq!((second.device, second.memory_mib), (1, 2 * CLAIM_MIB));
+    assert_ne!(first.seed, second.seed);
+    world.prove(0);
+    assert_eq!(world.runners(on_gpu), [0]);
+    assert_eq!(world.proof(0, 1).map(|proof| proof.memory_mib), Some(2 * CLAIM_MIB));
+    assert_eq!(world.step(0), CapacityStep::Idle);
+}
+
+/// Goal: a device that never answers costs only its own credit, and no other is spared for it.
+/// Method: a GPU that is not there, on a network that asks again with every beacon.
+#[test]
+fn device_that_never_answers_takes_nothing_from_the_others() {
+    let mut world = asking_with_gpu(asking_params());
+    world.prove(0);
+    for _ in 0..3 {
+        world.draw();
+        assert_eq!(world.fill(0).device, 1, "asked for again and again");
+        let events = world.pass(4_000);
+        let is_missed = |it: &Event| matches!(it, Event::CapacityMissed { device: 1, .. });
+        assert!(events.iter().any(is_missed));
+        assert!(world.proof(0, 0).is_some() && world.proof(0, 1).is_none());
+        let job = world.ask(wanting(DeviceKind::Cpu));
+        assert_eq!(world.runners(job), [0]);
+        world.deliver(0, job, &right());
+        world.pass(4_000);
+    }
+
+    let mut params = asking_params();
+    params.capacity.again_per_million = 1_000_000;
+    params.capacity.pause = DurationMs::new(60_000);
+    let mut world = asking_with_gpu(params);
+    world.prove(0);
+    let (mut processor_asked, mut is_missed) = (0, false);
+    for _ in 0..40 {
+        if let CapacityStep::Filling { fill, .. } = world.step(0) {
+            if fill.device == 0 {
+                processor_asked += u32::from(is_missed);
+                world.prove(0);
+            } else {
+                world.pass(4_000);
+                is_missed = true;
+            }
+        }
+        world.draw();
+    }
+    assert!(processor_asked > 0, "who rests for a GPU is asked for its processor");
+    assert!(world.proof(0, 0).is_some() && world.proof(0, 1).is_none());
+}
+
+/// Goal: what was shown stays with its device when an offer is put in another order, and goes with
+/// it. Method: the offer is turned round and cut at every step.
+#[test]
+fn proofs_and_questions_follow_their_devices_through_changes_of_the_offer() {
+    let mut world = asking_with_gpu(asking_params());
+    world.prove(0);
+    world.draw();
+    let asked = world.fill(0);
+    assert_eq!(asked.device, 1);
+    world.act(0, change(with_gpu(2 * CLAIM_MIB, true)));
+    assert_eq!(world.fill(0), Fill { device: 0, ..asked });
+    assert!(world.proof(0, 0).is_none() && world.proof(0, 1).is_some());
+    world.commit_capacity(0);
+    world.act(0, change(with_gpu(2 * CLAIM_MIB, false)));
+    let places = world.places(0);
+    world.act(0, show(&places));
+    assert_eq!(world.proof(0, 1).map(|proof| proof.memory_mib), Some(2 * CLAIM_MIB));
+
+    world.act(0, change(with_gpu(3 * CLAIM_MIB, false)));
+    world.draw();
+    assert_eq!((world.fill(0).device, world.fill(0).memory_mib), (1, 3 * CLAIM_MIB));
+    let cpu = with_gpu(1, false).devices.as_slice()[..1].to_vec();
+    let devices = List::new(cpu).expect("one");
+    world.act(0, change(NodeDescriptor { devices, ..offer(1) }));
+    assert_eq!(world.step(0), CapacityStep::Idle, "the device that was asked for is gone");
+    assert!(world.proof(0, 0).is_some() && world.proof(0, 1).is_none());
+    world.act(0, change(with_gpu(CLAIM_MIB, false)));
+    world.draw();
+    assert_eq!(world.fill(0).device, 1, "a device that comes back begins anew");
+}
+
 #[test]
 fn beacon_asks_no_more_nodes_than_it_may() {
     let mut params = asking_params();
@@ -384,6 +512,10 @@ fn prop_only_right_answers_are_credited() {
         params.capacity.per_beacon_max = u.int_in_range(1..=3)?;
         params.due_per_block_max = u.int_in_range(1..=10)?;
         let mut world = World::staffed_with(params, NetworkKind::Local, 3);
+        for number in 0..3 {
+            let descriptor = with_gpu(CLAIM_MIB, u.arbitrary()?);
+            world.act(number, Action::ChangeNode { node: node(number), descriptor });
+        }
         // Node 2 lies.
         while !u.is_empty() {
             let number: u8 = u.int_in_range(0..=2)?;
@@ -397,8 +529,13 @@ fn prop_only_right_answers_are_credited() {
             let is_drawn = matches!(world.step(number), CapacityStep::Showing { .. });
             let places = if is_drawn { world.places(number) } else { vec![u.arbitrary()?] };
             let count = u.int_in_range(0..=places.len())?;
-            let actions =
-                [commit(root), show(&places[..count]), Action::LeaveNode { node: node(9) }];
+            let changed = with_gpu(u.int_in_range(1..=2)? * CLAIM_MIB, u.arbitrary()?);
+            let actions = [
+                commit(root),
+                show(&places[..count]),
+                Action::LeaveNode { node: node(9) },
+                Action::ChangeNode { node: node(number), descriptor: changed },
+            ];
             let action = u.choose(&actions)?.clone();
             let tx = world.tx(voice(number), action);
             if u.ratio(2, 3)? {
@@ -408,7 +545,9 @@ fn prop_only_right_answers_are_credited() {
             }
             world.wait(u.int_in_range(0..=1_500)?);
             world.block(&[tx]);
-            assert_eq!(world.proved(2), None, "a liar is never credited");
+            for device in 0..2 {
+                assert_eq!(world.proof(2, device), None, "a liar is never credited");
+            }
         }
         Ok(())
     })

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries 1e402291c2654abc8b304b40e6d7555eadf1aefb252e2f165efdd62b19003668"]
+    expect!["127 entries 77a93af192a4c236c674ef5ccfc905e0a3fce583220290b038fdcd7d98cd716c"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

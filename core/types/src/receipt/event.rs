@@ -345,10 +345,12 @@ wire! {
             /// Whose.
             owner: AccountId,
         } = 39,
-        /// A node was asked to fill a memory.
+        /// A node was asked to fill the memory of a device.
         CapacityAsked {
             /// Which.
             node: NodeId,
+            /// That of which of its devices, by its place in the offer.
+            device: u8,
             /// From what.
             seed: Hash32,
             /// How many blocks of 1 KiB.
@@ -379,10 +381,12 @@ wire! {
             /// How many of them are shown by now.
             shown: u8,
         } = 43,
-        /// A node showed its capacity.
+        /// A node showed the capacity of a device.
         CapacityProved {
             /// Which.
             node: NodeId,
+            /// That of which of its devices.
+            device: u8,
             /// The memory that it is credited with.
             memory_mib: u32,
             /// How many blocks of 1 KiB it filled.
@@ -390,10 +394,12 @@ wire! {
             /// How long that took, in block time.
             took: DurationMs,
         } = 44,
-        /// A node did not show its capacity in time.
+        /// A node did not show the capacity of a device in time.
         CapacityMissed {
             /// Which.
             node: NodeId,
+            /// That of which of its devices.
+            device: u8,
             /// When it is asked again.
             again: Tick,
         } = 45,

@@ -350,16 +350,20 @@ impl Arb for Event {
             39 => Self::NodeAbsent { node, owner: account },
             40 => {
                 let ((seed, blocks), deadline) = Arb::arb(u)?;
-                Self::CapacityAsked { node, seed, blocks, deadline }
+                Self::CapacityAsked { node, device: u.arbitrary()?, seed, blocks, deadline }
             }
             41 => Self::CapacityCommitted { node, root: Hash32::arb(u)? },
             42 => Self::CapacityDrawn { node, lot: Hash32::arb(u)?, deadline: Tick::arb(u)? },
             43 => Self::CapacityShown { node, shown: u.arbitrary()? },
             44 => {
                 let ((memory_mib, blocks), took) = Arb::arb(u)?;
-                Self::CapacityProved { node, memory_mib, blocks, took }
+                let device = u.arbitrary()?;
+                Self::CapacityProved { node, device, memory_mib, blocks, took }
             }
-            45 => Self::CapacityMissed { node, again: Tick::arb(u)? },
+            45 => {
+                let (device, again) = (u.arbitrary()?, Tick::arb(u)?);
+                Self::CapacityMissed { node, device, again }
+            }
             46 => {
                 let (about, (key, deadline)) = Arb::arb(u)?;
                 Self::Complained { job, by: account, about, key, bond: amount, deadline }

@@ -1,18 +1,78 @@
-//! Showing what the machine can do: when the ledger asks, a memory is filled, its root is committed
-//! to, and the blocks that a later beacon draws are opened. All of it follows from the seed, so an
-//! agent that died meanwhile fills again and goes on.
+//! Showing what the machine can do: when the ledger asks for a device, its memory is filled, the
+//! root is committed to, and the blocks that a later beacon draws are opened. All of it follows
+//! from the seed, so an agent that died meanwhile fills again and goes on.
+//!
+//! The memory of the host is filled by the processor, that of a GPU by the GPU. A GPU that cannot
+//! be opened here, or for which this build has no kernels, is not answered for: it stays without
+//! credit, and nothing stands in for it.
 
+#[cfg(feature = "wgpu")]
+mod adapter;
+
+use super::{AgentConfig, FOLLOW_AGAIN};
 use std::sync::Arc;
-use tg_ledger::{CapacityStep, drawn_place};
+use tg_gateway::GatewayError;
+use tg_ledger::{CapacityStep, NodeEntry, drawn_place, keys};
 use tg_tensor::capacity::{self, CapacityError, Filled, OPENING_BYTES_MAX};
+#[cfg(feature = "wgpu")]
+use tg_tensor::gpu::{self, Gpu};
 use tg_tensor::judge::encode_openings;
 use tg_types::tx::CapacityOpenings;
-use tg_types::{Action, Bytes, Hash32};
+use tg_types::{Action, Bytes, Device, DeviceKind, Hash32, Name, NodeId};
 
 /// Openings of one transaction.
 const OPENINGS_PER_TX: usize = 3;
 
 const _: () = assert!(OPENINGS_PER_TX * OPENING_BYTES_MAX < 14 * 1024);
+
+/// How often the node's record is read to learn which device is meant: a validator may be gone or
+/// a block behind.
+const READS_MAX: u32 = 5;
+
+/// Where a GPU of this machine is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuPlace {
+    /// As what it is offered.
+    pub model: Name,
+    /// What its driver calls it.
+    pub name: String,
+    /// Its place on the bus, if that is known.
+    pub pci: Option<String>,
+}
+
+/// Why a memory is not filled.
+#[derive(Debug, thiserror::Error)]
+pub enum FillError {
+    /// The record of the node cannot be read.
+    #[error("which device is meant cannot be read")]
+    Record(#[from] GatewayError),
+    /// Something else is asked for by now.
+    #[error("the node is not asked for it any more")]
+    NotAsked,
+    /// The kernels of this build cannot fill such memory.
+    #[error("no kernels for {model} in this build: GPUs need one with --features wgpu")]
+    NoKernels {
+        /// What the device is offered as.
+        model: Name,
+    },
+    /// No adapter is the device that is meant.
+    #[cfg(feature = "wgpu")]
+    #[error("no adapter of this machine is the {model} that is offered")]
+    NoAdapter {
+        /// What the device is offered as.
+        model: Name,
+    },
+    /// The device cannot be opened.
+    #[cfg(feature = "wgpu")]
+    #[error("the GPU cannot be opened")]
+    Gpu(#[from] gpu::GpuError),
+    /// The memory cannot be had.
+    #[error("the memory cannot be filled")]
+    Capacity(#[from] CapacityError),
+    /// The thread that filled it is gone.
+    #[error("filling it did not end well")]
+    Thread(#[from] tokio::task::JoinError),
+}
 
 /// What is to be done once a memory is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +105,11 @@ pub(crate) struct Question {
 impl Question {
     /// What a node is asked for, as its record says.
     pub(crate) fn of(step: &CapacityStep) -> Option<Self> {
+        Self::of_device(step).map(|(question, _)| question)
+    }
+
+    /// The same, and the place of the device that is meant.
+    fn of_device(step: &CapacityStep) -> Option<(Self, u8)> {
         let (fill, then) = match *step {
             CapacityStep::Filling { fill, .. } => (fill, Then::Commit),
             CapacityStep::Committed { fill, .. } => (fill, Then::Keep),
@@ -55,8 +120,36 @@ impl Question {
                 return None;
             }
         };
-        Some(Self { seed: fill.seed, blocks: fill.blocks, then })
+        Some((Self { seed: fill.seed, blocks: fill.blocks, then }, fill.device))
     }
+}
+
+/// The device that a question is about. Places in an offer may change while it stands, so it is the
+/// record of the node that says which.
+async fn device_of(
+    config: &AgentConfig,
+    node: &NodeId,
+    question: &Question,
+) -> Result<Device, FillError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let record = config.gateway.entry::<NodeEntry>(keys::node(node)).await;
+        let device = record.map_err(FillError::from).and_then(|record| {
+            record.and_then(|record| asked_device(&record, question)).ok_or(FillError::NotAsked)
+        });
+        if device.is_ok() || tries >= READS_MAX {
+            return device;
+        }
+        tokio::time::sleep(FOLLOW_AGAIN).await;
+    }
+}
+
+/// The device that a question is about, if the node is asked it.
+fn asked_device(record: &NodeEntry, question: &Question) -> Option<Device> {
+    let (asked, place) = Question::of_device(&record.capacity.step)?;
+    let device = record.descriptor.devices.as_slice().get(usize::from(place))?;
+    (asked.seed == question.seed).then(|| device.clone())
 }
 
 /// A memory that was filled, as long as somebody may ask for its blocks.
@@ -67,11 +160,45 @@ pub(crate) struct Answer {
     pub(crate) filled: Arc<Filled>,
 }
 
-/// Fills a memory with all cores. Takes its time: not for the thread of the agent.
-pub(crate) fn fill(question: &Question) -> Result<Answer, CapacityError> {
-    let Question { seed, blocks, .. } = *question;
-    let filled = Arc::new(capacity::fill(seed, blocks, 0)?);
-    Ok(Answer { seed, blocks, filled })
+/// Fills the memory of the device that a question is about, on a thread of its own.
+pub(crate) async fn answer(
+    config: Arc<AgentConfig>,
+    node: NodeId,
+    gpus: Vec<GpuPlace>,
+    question: Question,
+) -> Result<Answer, FillError> {
+    let device = device_of(&config, &node, &question).await?;
+    let Question { seed, blocks, .. } = question;
+    let filled = tokio::task::spawn_blocking(move || match device.kind {
+        DeviceKind::Cpu => Ok(capacity::fill(seed, blocks, 0)?),
+        DeviceKind::Gpu => fill_gpu(&device, &gpus, &question),
+        DeviceKind::Accelerator => Err(FillError::NoKernels { model: device.model }),
+    });
+    Ok(Answer { seed, blocks, filled: Arc::new(filled.await??) })
+}
+
+/// Fills the memory of a GPU.
+#[cfg(feature = "wgpu")]
+fn fill_gpu(device: &Device, gpus: &[GpuPlace], question: &Question) -> Result<Filled, FillError> {
+    let gpu = open_gpu(&device.model, gpus)?;
+    Ok(capacity::fill_on(&gpu, question.seed, question.blocks)?)
+}
+
+/// Opens the GPU that is offered as a model.
+///
+/// # Errors
+/// If no adapter is the one that is offered, or its driver does not open it.
+#[cfg(feature = "wgpu")]
+pub fn open_gpu(model: &Name, gpus: &[GpuPlace]) -> Result<Gpu, FillError> {
+    let found = adapter::find(model, gpus, &gpu::devices());
+    let index = found.ok_or_else(|| FillError::NoAdapter { model: model.clone() })?;
+    Ok(Gpu::open(index)?)
+}
+
+/// There are no kernels for GPUs in this build.
+#[cfg(not(feature = "wgpu"))]
+fn fill_gpu(device: &Device, _: &[GpuPlace], _: &Question) -> Result<Filled, FillError> {
+    Err(FillError::NoKernels { model: device.model.clone() })
 }
 
 impl Answer {
@@ -104,8 +231,10 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Drawn, Question, Then, fill};
+    use super::{Answer, Drawn, Question, Then};
+    use std::sync::Arc;
     use tg_ledger::{CapacityStep, Fill, drawn_place};
+    use tg_tensor::capacity::{self, Filled};
     use tg_tensor::judge::TensorJudge;
     use tg_types::{Action, DurationMs, FillClaim, Hash32, Height, StepJudge, Tick};
 
@@ -114,9 +243,8 @@ mod tests {
     const BLOCKS: u32 = 1_024;
 
     /// How many blocks each transaction shows, as the ledger's judge counts them.
-    fn judged(drawn: Drawn, needed: u8, lies: bool) -> Vec<Option<usize>> {
-        let question = Question { seed: SEED, blocks: BLOCKS, then: Then::Commit };
-        let answer = fill(&question).expect("a little memory");
+    fn judged(filled: Filled, drawn: Drawn, needed: u8, lies: bool) -> Vec<Option<usize>> {
+        let answer = Answer { seed: SEED, blocks: BLOCKS, filled: Arc::new(filled) };
         let Action::CommitCapacity { root } = answer.commitment() else {
             unreachable!("a commitment");
         };
@@ -137,20 +265,66 @@ mod tests {
     #[test]
     fn openings_are_what_the_judge_wants_and_lies_are_not() {
         let first = Drawn { lot: LOT, shown: 0 };
-        assert_eq!(judged(first, 3, false), [Some(3)]);
-        assert_eq!(judged(first, 8, false), [Some(3), Some(3), Some(2)]);
-        assert_eq!(judged(Drawn { shown: 5, ..first }, 8, false), [Some(3)]);
-        assert_eq!(judged(first, 3, true), [None]);
+        let host = || capacity::fill(SEED, BLOCKS, 0).expect("a little memory");
+        assert_eq!(judged(host(), first, 3, false), [Some(3)]);
+        assert_eq!(judged(host(), first, 8, false), [Some(3), Some(3), Some(2)]);
+        assert_eq!(judged(host(), Drawn { shown: 5, ..first }, 8, false), [Some(3)]);
+        assert_eq!(judged(host(), first, 3, true), [None]);
+    }
+
+    /// Goal: what a GPU filled is believed by the ledger's judge, as what the processor filled is.
+    /// Method: the first adapter of this machine, offered under a name of its own.
+    #[cfg(feature = "wgpu")]
+    #[test]
+    fn openings_of_a_gpu_are_what_the_judge_wants() {
+        use super::{FillError, GpuPlace, fill_gpu};
+        use tg_types::{Device, DeviceKind, Features, Name};
+        let adapters = tg_tensor::gpu::devices();
+        let adapter = adapters.first().expect("mesa-vulkan-drivers is installed");
+        let name = |text: &str| text.parse::<Name>().expect("a name");
+        let place = GpuPlace {
+            model: name("offered gpu"),
+            name: adapter.name.clone(),
+            pci: adapter.pci.clone(),
+        };
+        let question = Question { seed: SEED, blocks: BLOCKS, then: Then::Commit };
+        let device = |model: &str| Device {
+            kind: DeviceKind::Gpu,
+            model: name(model),
+            memory_mib: 1,
+            count: 1,
+            features: Features::NONE,
+        };
+        let gpus = [place];
+        let filled = fill_gpu(&device("offered gpu"), &gpus, &question).expect("its memory");
+        assert_eq!(judged(filled, Drawn { lot: LOT, shown: 0 }, 3, false), [Some(3)]);
+        let other = fill_gpu(&device("another gpu"), &gpus, &question);
+        assert!(matches!(other, Err(FillError::NoAdapter { .. })));
+    }
+
+    #[cfg(not(feature = "wgpu"))]
+    #[test]
+    fn gpu_is_not_answered_for_in_a_build_without_kernels() {
+        use super::{FillError, fill_gpu};
+        use tg_types::{Device, DeviceKind, Features};
+        let question = Question { seed: SEED, blocks: BLOCKS, then: Then::Commit };
+        let model = "a gpu".parse().expect("a name");
+        let (kind, features) = (DeviceKind::Gpu, Features::NONE);
+        let device = Device { kind, model, memory_mib: 1, count: 1, features };
+        let refused = fill_gpu(&device, &[], &question).expect_err("no kernels");
+        assert!(matches!(refused, FillError::NoKernels { .. }));
+        assert!(refused.to_string().contains("--features wgpu"), "{refused}");
     }
 
     #[test]
     fn record_of_a_node_says_what_is_to_be_done() {
-        let fill = Fill { seed: SEED, blocks: BLOCKS, memory_mib: 7 };
+        let fill = Fill { seed: SEED, blocks: BLOCKS, device: 2, memory_mib: 7 };
         let (root, took) = (LOT, DurationMs::SECOND);
         let (since, deadline, height) = (Tick::ZERO, Tick::MAX, Height::FIRST);
         let check = |step: CapacityStep, then: Option<Then>| {
             let expected = then.map(|then| Question { seed: SEED, blocks: BLOCKS, then });
             assert_eq!(Question::of(&step), expected);
+            assert_eq!(Question::of_device(&step), expected.map(|question| (question, 2)));
         };
         check(CapacityStep::Filling { fill, since, deadline }, Some(Then::Commit));
         check(CapacityStep::Committed { fill, root, height, took }, Some(Then::Keep));

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     rpc::{Happened, ListedNode, NodeAnswer, StatusAnswer},
     view::DeviceView,
-    words::{HOST_ONLY, short},
+    words::{WHAT_IS_PROVED, short},
 };
 use maud::{Markup, html};
 use tg_types::JobId;
@@ -65,7 +65,7 @@ fn offer(record: &ListedNode, status: &StatusAnswer) -> Markup {
                 div { dt { "10¹² multiply-adds" } dd { (amount(node.price_per_tera)) } }
                 div {
                     dt { "Capacity" }
-                    dd { (record.capacity) div.quiet { (HOST_ONLY) } }
+                    dd { (record.capacity) div.quiet { (WHAT_IS_PROVED) } }
                 }
                 div { dt { "Runs now" } dd { (node.running) " of " (node.slots) } }
                 div { dt { "Checks now" } dd { (node.checking) } }

@@ -66,6 +66,7 @@ fn listed_node() -> ListedNode {
         memory_mib: 24_576,
         count: 2,
         features: vec!["tensor-cores".to_owned()],
+        proved: None,
     };
     let price = units(250_000_000);
     ListedNode {
@@ -85,7 +86,6 @@ fn listed_node() -> ListedNode {
             present: true,
             reputation_bps: 9_000,
             since: Number(Tick::new(1_794_827_000_000)),
-            proved: None,
             capacity: "idle".to_owned(),
         },
         stake: stake(),
@@ -93,7 +93,7 @@ fn listed_node() -> ListedNode {
         stake_free_units: Units(Amount::new(4_999_980_000).expect("small")),
         reputation: ReputationView { good: 10, bad: 1, lower_bound_bps: 9_123 },
         absent: None,
-        capacity: "proved: 1 MiB in 40 ms, 3 minutes ago".to_owned(),
+        capacity: "proved: 1 MiB in 40 ms (25 MiB/s), 3 minutes ago".to_owned(),
     }
 }
 

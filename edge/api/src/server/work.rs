@@ -256,7 +256,7 @@ fn listed(
         stake_free_units: Units(free),
         reputation: ReputationView::new(node.reputation, now),
         absent: node.absent.map(Number),
-        capacity: words::capacity(&node.capacity, params, now),
+        capacity: words::capacity(node, params, now),
     }
 }
 

@@ -3,15 +3,13 @@
 use super::Listing;
 use crate::text::Number;
 use serde::{Deserialize, Serialize};
-use tg_ledger::Proved;
-use tg_types::{Event, Tick};
+use tg_types::{Event, Proved, Tick};
 
-/// What was measured of a node: host memory, filled by its processor. The memory of its other
-/// devices is claimed, not measured.
+/// What was measured of a device: a share of its memory, filled by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProvedView {
-    /// The memory of a device that it is credited with at most.
+    /// The memory that it is credited with at most.
     pub memory_mib: u32,
     /// The memory that it filled.
     pub filled_kib: u32,
@@ -39,8 +37,9 @@ impl From<&Proved> for ProvedView {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
 pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
     match event {
-        Event::CapacityAsked { node, seed, blocks, deadline } => list
+        Event::CapacityAsked { node, device, seed, blocks, deadline } => list
             .text("node", node)
+            .number("device", *device)
             .text("seed", seed)
             .number("blocks", *blocks)
             .number("deadline", deadline.get()),
@@ -49,13 +48,14 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
             list.text("node", node).text("lot", lot).number("deadline", deadline.get())
         }
         Event::CapacityShown { node, shown } => list.text("node", node).number("shown", *shown),
-        Event::CapacityProved { node, memory_mib, blocks, took } => list
+        Event::CapacityProved { node, device, memory_mib, blocks, took } => list
             .text("node", node)
+            .number("device", *device)
             .number("memory_mib", *memory_mib)
             .number("blocks", *blocks)
             .number("took_ms", took.get()),
-        Event::CapacityMissed { node, again } => {
-            list.text("node", node).number("again", again.get())
+        Event::CapacityMissed { node, device, again } => {
+            list.text("node", node).number("device", *device).number("again", again.get())
         }
         _ => list,
     }

@@ -23,10 +23,12 @@ pub struct DeviceView {
     pub count: u16,
     /// What each can do.
     pub features: Vec<String>,
+    /// What was shown of one of them; without it they get no work, unless claims are believed.
+    pub proved: Option<ProvedView>,
 }
 
 /// The word for a kind of device.
-const fn kind_word(kind: DeviceKind) -> &'static str {
+pub(crate) const fn kind_word(kind: DeviceKind) -> &'static str {
     match kind {
         DeviceKind::Cpu => "cpu",
         DeviceKind::Gpu => "gpu",
@@ -66,8 +68,6 @@ pub struct NodeView {
     pub reputation_bps: u16,
     /// Since when it is registered.
     pub since: Number<Tick>,
-    /// What it has shown of its capacity.
-    pub proved: Option<ProvedView>,
     /// What it is asked to show: "idle" if nothing, "waiting", "filling", "committed", "showing" or
     /// "resting".
     pub capacity: String,
@@ -76,12 +76,13 @@ pub struct NodeView {
 impl From<&NodeEntry> for NodeView {
     fn from(entry: &NodeEntry) -> Self {
         let offer = &entry.descriptor;
-        let devices = offer.devices.as_slice().iter().map(|device| DeviceView {
+        let devices = (0..).zip(offer.devices.as_slice()).map(|(place, device)| DeviceView {
             kind: kind_word(device.kind).to_owned(),
             model: Text(device.model.clone()),
             memory_mib: device.memory_mib,
             count: device.count,
             features: device.features.words().map(str::to_owned).collect(),
+            proved: entry.capacity.proof(place).map(ProvedView::from),
         });
         Self {
             owner: Text(entry.owner),
@@ -98,7 +99,6 @@ impl From<&NodeEntry> for NodeView {
             present: entry.absent.is_none(),
             reputation_bps: entry.reputation.lower_bound(entry.reputation.at).points(),
             since: Number(entry.since),
-            proved: entry.capacity.proved.as_ref().map(ProvedView::from),
             capacity: entry.capacity.step.name().to_lowercase(),
         }
     }

@@ -19,6 +19,10 @@ pub(crate) struct ProvideArguments {
     /// GPUs to offer: all, none, or numbers such as 0,1
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) gpus: GpuChoice,
+    /// Offer Vulkan drivers that compute on the processor as GPUs, under names that say so: for
+    /// tests without a GPU
+    #[arg(long, hide = true)]
+    pub(crate) software_gpus: bool,
     /// When to take work, such as 22-08 or \"mon-fri 18:30-07:00, sat-sun 00-24\"; always unless
     /// given
     #[arg(long, value_name = "TIMES")]
@@ -62,6 +66,9 @@ pub(crate) struct ProvideArguments {
 /// `doctor`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DoctorArguments {
+    /// Take Vulkan drivers that compute on the processor for GPUs: for tests without a GPU
+    #[arg(long, hide = true)]
+    pub(crate) software_gpus: bool,
     /// NVIDIA's management library, if it is not where it usually is
     #[arg(long, value_name = "FILE")]
     pub(crate) nvml_library: Option<PathBuf>,

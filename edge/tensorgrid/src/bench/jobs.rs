@@ -208,7 +208,7 @@ struct Single {
 
 impl Bench {
     async fn start(doors: &Doors) -> Result<Self, story::StoryError> {
-        let catalogue = machine::detect(None);
+        let catalogue = machine::detect(None, false);
         let mut providers = Vec::new();
         for _ in 0..PROVIDERS {
             let terms = OfferTerms {
@@ -220,8 +220,8 @@ impl Bench {
             let devices = machine::devices(&catalogue, &GpuChoice::None, PROVIDERS, Features::NONE);
             let descriptor = terms.with(devices, true).map_err(|_| story::StoryError::NoDevice)?;
             let stake = machine::STAKE;
-            let plan =
-                ProviderPlan { descriptor, stake, workshop: None, notes: None, cheats: None };
+            let (workshop, notes, cheats, gpus) = (None, None, None, Vec::new());
+            let plan = ProviderPlan { descriptor, gpus, stake, workshop, notes, cheats };
             let key = SecretKey::from_seed(files::random()?);
             let gateway = doors.gateway(&key).await?;
             providers.push(Provider::start(gateway, key, plan).await?);

@@ -10,18 +10,22 @@ use crate::{
 };
 use serde::Serialize;
 use std::time::Instant;
-use tg_api::words::HOST_ONLY;
-use tg_provider::devices::{Severity, findings};
+use tg_api::words::WHAT_IS_PROVED;
+use tg_provider::devices::{Catalogue, Severity, findings};
+use tg_tensor::capacity::{self, CapacityError, Filled};
 use tg_types::Hash32;
 
 /// Blocks of the memory that is filled: 32 MiB, more than most processors keep close by.
 const CAPACITY_BLOCKS: u32 = 1 << 15;
 
+/// What the memory is filled from.
+const CAPACITY_SEED: Hash32 = Hash32::new([0; 32]);
+
 #[derive(Serialize)]
 struct Told {
     devices: Vec<String>,
-    /// How fast this machine fills memory, which is what networks measure.
-    capacity: Option<Capacity>,
+    /// How fast each device fills its memory, which is what networks measure.
+    capacity: Vec<Capacity>,
     not_found: Vec<String>,
     sandbox: Vec<Checked>,
     findings: Vec<Finding>,
@@ -29,6 +33,7 @@ struct Told {
 
 #[derive(Serialize)]
 struct Capacity {
+    device: String,
     filled_mib: u32,
     took_ms: u64,
     mib_per_s: f64,
@@ -57,7 +62,7 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let progress = printer.progress("looking at this machine");
-    let catalogue = machine::detect(arguments.nvml_library.clone());
+    let catalogue = machine::detect(arguments.nvml_library.clone(), arguments.software_gpus);
     let mut found: Vec<Finding> = findings(&catalogue)
         .into_iter()
         .map(|finding| Finding {
@@ -68,6 +73,7 @@ pub(super) fn run(
         })
         .collect();
     let sandbox = sandbox(&mut found);
+    let capacity = capacities(&catalogue, &mut found);
     found.extend(unsaved_keys(keystore));
     drop(progress);
     let devices = catalogue
@@ -76,7 +82,7 @@ pub(super) fn run(
         .map(|device| format!("{} × {}, {} MiB", device.count, device.model, device.memory_mib));
     let told = Told {
         devices: devices.collect(),
-        capacity: capacity(),
+        capacity,
         not_found: catalogue.absences().iter().map(ToString::to_string).collect(),
         sandbox,
         findings: found,
@@ -86,16 +92,66 @@ pub(super) fn run(
     Ok(if is_ill { Exit::Failed } else { Exit::Done })
 }
 
-/// Fills a memory as a network would ask this machine to.
-fn capacity() -> Option<Capacity> {
+/// Fills the memory of each device as a network would ask this machine to.
+fn capacities(catalogue: &Catalogue, found: &mut Vec<Finding>) -> Vec<Capacity> {
+    let mut measured = Vec::new();
+    let host = || capacity::fill(CAPACITY_SEED, CAPACITY_BLOCKS, 0);
+    measured.extend(measure("processor", host).ok());
+    found.extend(machine::missing_kernels(catalogue).map(|what| Finding {
+        severity: Severity::Warning.to_string(),
+        code: "gpu-no-kernels",
+        what,
+        fix: machine::KERNELS_FIX.to_owned(),
+    }));
+    fill_gpus(catalogue, &mut measured, found);
+    measured
+}
+
+/// Fills the memory of each GPU that can be opened, and says what is wrong with the others.
+#[cfg(feature = "wgpu")]
+fn fill_gpus(catalogue: &Catalogue, measured: &mut Vec<Capacity>, found: &mut Vec<Finding>) {
+    use tg_agent::agent::{FillError, open_gpu};
+    let places = machine::gpu_places(catalogue);
+    for place in &places {
+        let filled = open_gpu(&place.model, std::slice::from_ref(place)).and_then(|gpu| {
+            let fill = || capacity::fill_on(&gpu, CAPACITY_SEED, CAPACITY_BLOCKS);
+            measure(place.model.as_str(), fill).map_err(FillError::from)
+        });
+        match filled {
+            Ok(filled) => measured.push(filled),
+            Err(error) => found.push(Finding {
+                severity: Severity::Warning.to_string(),
+                code: "gpu-not-filled",
+                what: format!("{} cannot show its memory: {}", place.model, causes(&error)),
+                fix: "look at its driver; until then it gets no work".to_owned(),
+            }),
+        }
+    }
+}
+
+/// An error with all that caused it.
+#[cfg(feature = "wgpu")]
+fn causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<String>>().join(": ")
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn fill_gpus(_: &Catalogue, _: &mut Vec<Capacity>, _: &mut Vec<Finding>) {}
+
+/// Times how long a memory takes to fill.
+fn measure(
+    device: &str,
+    fill: impl FnOnce() -> Result<Filled, CapacityError>,
+) -> Result<Capacity, CapacityError> {
     let started = Instant::now();
-    let filled = tg_tensor::capacity::fill(Hash32::new([0; 32]), CAPACITY_BLOCKS, 0);
+    let _root = fill()?.root();
     let took = started.elapsed();
-    let _root = filled.ok()?.root();
     let seconds = took.as_secs_f64().max(1e-6);
-    let multiply_adds = u64::from(CAPACITY_BLOCKS) * tg_tensor::capacity::BLOCK_MULTIPLY_ADDS;
+    let multiply_adds = u64::from(CAPACITY_BLOCKS) * capacity::BLOCK_MULTIPLY_ADDS;
     let tenth = |number: f64| (number * 10.0).round() / 10.0;
-    Some(Capacity {
+    Ok(Capacity {
+        device: device.to_owned(),
         filled_mib: CAPACITY_BLOCKS / 1_024,
         took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         mib_per_s: tenth(f64::from(CAPACITY_BLOCKS / 1_024) / seconds),
@@ -153,11 +209,15 @@ fn text(told: &Told, printer: &Printer) -> String {
     for device in &told.devices {
         text.push_str(&format!("{} {device}\n", printer.word(Tone::Good, "device   ")));
     }
-    if let Some(it) = &told.capacity {
+    for it in &told.capacity {
         text.push_str(&format!(
-            "capacity  {} MiB filled in {} ms ({} MiB/s, {} GMAC/s); networks measure this when a \
-             node joins\n          {HOST_ONLY}\n",
-            it.filled_mib, it.took_ms, it.mib_per_s, it.giga_multiply_adds_per_s
+            "capacity  {}: {} MiB filled in {} ms ({} MiB/s, {} GMAC/s)\n",
+            it.device, it.filled_mib, it.took_ms, it.mib_per_s, it.giga_multiply_adds_per_s
+        ));
+    }
+    if !told.capacity.is_empty() {
+        text.push_str(&format!(
+            "          Networks measure this when a node joins. {WHAT_IS_PROVED}\n"
         ));
     }
     for absence in &told.not_found {

@@ -11,7 +11,7 @@ use tg_api::{
     document::NetworkWord,
     rpc::{ListedNode, StatusAnswer, ValidatorAnswer},
     view::TotalsView,
-    words::{HOST_ONLY, NOT_ASKED, kib},
+    words::{NOT_ASKED, WHAT_IS_PROVED, kib},
 };
 
 #[derive(Serialize)]
@@ -117,7 +117,7 @@ fn members_text(members: &Members) -> String {
     };
     let rows: Vec<[String; 5]> = members.nodes.iter().map(row).collect();
     text.push_str(&table(["node", "region", "devices", "price", "capacity"], &rows));
-    text.push_str(&format!("\n{HOST_ONLY}"));
+    text.push_str(&format!("\n{WHAT_IS_PROVED}"));
     if members.more {
         text.push_str("\nThere are more; ask with a higher --limit.");
     }

@@ -70,6 +70,7 @@ pub(super) fn run(settings: ProvideSettings, printer: &Printer) -> Result<Exit, 
     let (descriptor, _) = watch.look(&arguments)?;
     let plan = ProviderPlan {
         descriptor: descriptor.clone(),
+        gpus: machine::gpu_places(&watch.catalogue),
         stake: arguments.stake,
         workshop: watch.workshop.clone(),
         notes: Some(state.join(format!("promises-{}", arguments.name))),
@@ -134,6 +135,7 @@ impl Desk<'_> {
             } else {
                 self.printer.say("The devices have changed; the offer follows.");
             }
+            self.provider.set_gpus(machine::gpu_places(&watch.catalogue));
             match self.session.runtime.block_on(self.provider.change(now.clone())) {
                 Ok(()) => descriptor = now,
                 Err(error) => {
@@ -187,7 +189,7 @@ struct Watch {
 
 impl Watch {
     fn new(arguments: &ProvideArguments, state: &Path, printer: &Printer) -> Result<Self, Failure> {
-        let catalogue = machine::detect(arguments.nvml_library.clone());
+        let catalogue = machine::detect(arguments.nvml_library.clone(), arguments.software_gpus);
         let folder = state.join(format!("sandbox-{}", arguments.name));
         let workshop = if arguments.no_sandbox {
             None
@@ -268,12 +270,15 @@ fn ready(
     });
     let found = findings(catalogue);
     let warnings = found.iter().filter(|finding| finding.severity != Severity::Note);
+    let warnings = warnings.map(|finding| format!("{}: {}", finding.what, finding.fix));
+    let missing = machine::missing_kernels(catalogue);
+    let missing = missing.map(|what| format!("{what}: {}", machine::KERNELS_FIX));
     Ready {
         node: Text(provider.node()),
         account: Text(session.account()),
         devices: devices.collect(),
         absences: catalogue.absences().iter().map(ToString::to_string).collect(),
-        warnings: warnings.map(|finding| format!("{}: {}", finding.what, finding.fix)).collect(),
+        warnings: warnings.chain(missing).collect(),
         slots: offer.slots,
         open: offer.is_open,
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tg_agent::agent::GpuPlace;
 use tg_agent::task_run::Workshop;
 use tg_provider::devices::{Catalogue, DetectSettings};
 use tg_sandbox::{Sandbox, SandboxError};
@@ -44,9 +45,30 @@ pub(crate) enum GpuChoice {
     These(Vec<usize>),
 }
 
-/// Looks for the devices of this machine.
-pub(crate) fn detect(nvml_library: Option<PathBuf>) -> Catalogue {
-    Catalogue::detect(&DetectSettings { nvml_library, ..DetectSettings::default() })
+/// Looks for the devices of this machine. `with_software` takes drivers that compute on the
+/// processor for GPUs.
+pub(crate) fn detect(nvml_library: Option<PathBuf>, with_software: bool) -> Catalogue {
+    let settings = DetectSettings { nvml_library, with_software, ..DetectSettings::default() };
+    Catalogue::detect(&settings)
+}
+
+/// Where the GPUs are that a node offers.
+pub(crate) fn gpu_places(catalogue: &Catalogue) -> Vec<GpuPlace> {
+    let places = catalogue.gpu_places().into_iter();
+    places.map(|place| GpuPlace { model: place.model, name: place.name, pci: place.pci }).collect()
+}
+
+/// What to do so that GPUs can show their memory.
+pub(crate) const KERNELS_FIX: &str = "build with --features wgpu";
+
+/// What is wrong if there are GPUs and this build has no kernels for them.
+pub(crate) fn missing_kernels(catalogue: &Catalogue) -> Option<String> {
+    let is_gpu = |device: &Device| device.kind == DeviceKind::Gpu;
+    let gpu = catalogue.offered().into_iter().find(is_gpu).filter(|_| !cfg!(feature = "wgpu"))?;
+    Some(format!(
+        "this build has no GPU kernels: {} cannot show its memory and gets no work",
+        gpu.model
+    ))
 }
 
 /// The devices that a node offers: the processor with a share of the memory, and the GPUs of the

@@ -5,7 +5,7 @@ use crate::files;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tg_agent::agent::{Agent, AgentConfig, AgentError, Cheat, Deeds};
+use tg_agent::agent::{Agent, AgentConfig, AgentError, Cheat, Deeds, GpuPlace};
 use tg_agent::task_run::Workshop;
 use tg_gateway::{Gateway, GatewayError};
 use tg_ledger::{AccountEntry, NodeEntry, StakeEntry, keys};
@@ -39,6 +39,8 @@ pub(crate) enum ProviderError {
 pub(crate) struct ProviderPlan {
     /// What it offers.
     pub(crate) descriptor: NodeDescriptor,
+    /// Where the GPUs are that it offers.
+    pub(crate) gpus: Vec<GpuPlace>,
     /// What it has at stake.
     pub(crate) stake: Amount,
     /// Where it runs strangers' programs, if it does.
@@ -73,7 +75,7 @@ impl Provider {
         key: SecretKey,
         plan: ProviderPlan,
     ) -> Result<Self, ProviderError> {
-        let ProviderPlan { descriptor, stake, workshop, notes, cheats } = plan;
+        let ProviderPlan { descriptor, gpus, stake, workshop, notes, cheats } = plan;
         back(&gateway, &key, stake).await?;
         let node = offer(&gateway, &key, descriptor).await?;
         let own = SecretKey::from_seed(*key.expose_seed());
@@ -85,6 +87,7 @@ impl Provider {
             random,
             workshop,
             notes,
+            gpus,
             cheats,
         };
         Ok(Self { agent: Agent::start(config)?, gateway, key, node })
@@ -100,18 +103,23 @@ impl Provider {
         self.agent.deeds()
     }
 
-    /// Waits until the node is credited with what it claims and gets work; says whether it is.
+    /// Waits until a device of the node is credited and it gets work; says whether one is.
     pub(crate) async fn credited(&self, patience: Duration) -> Result<bool, ProviderError> {
         let params = &self.gateway.params().capacity;
         let end = tokio::time::Instant::now() + patience;
         loop {
             let entry: Option<NodeEntry> = self.gateway.entry(keys::node(&self.node)).await?;
-            let is_credited = entry.is_some_and(|entry| entry.credit_mib(params).is_some());
+            let is_credited = entry.is_some_and(|entry| entry.is_credited(params));
             if is_credited || tokio::time::Instant::now() >= end {
                 return Ok(is_credited);
             }
             tokio::time::sleep(LOOK_CREDIT).await;
         }
+    }
+
+    /// Says where the GPUs are that the node offers from now on.
+    pub(crate) fn set_gpus(&self, gpus: Vec<GpuPlace>) {
+        self.agent.set_gpus(gpus);
     }
 
     /// Makes another offer.

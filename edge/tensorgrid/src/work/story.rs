@@ -149,7 +149,7 @@ pub(crate) async fn providers(
     cheat: Option<Cheat>,
     printer: &Printer,
 ) -> Result<Vec<Provider>, StoryError> {
-    let catalogue = machine::detect(None);
+    let catalogue = machine::detect(None, false);
     let features = machine::features(workshop.as_ref());
     let mut providers = Vec::new();
     for number in 0..PROVIDERS {
@@ -166,8 +166,9 @@ pub(crate) async fn providers(
         let devices = machine::devices(&catalogue, &gpus, PROVIDERS, features);
         let descriptor = terms.with(devices, true).map_err(|_| StoryError::NoDevice)?;
         let workshop = workshop.clone();
-        let plan =
-            ProviderPlan { descriptor, stake: machine::STAKE, workshop, notes: None, cheats };
+        let gpus = machine::gpu_places(&catalogue);
+        let stake = machine::STAKE;
+        let plan = ProviderPlan { descriptor, gpus, stake, workshop, notes: None, cheats };
         let key = SecretKey::from_seed(crate::files::random()?);
         let gateway = doors.gateway(&key).await?;
         providers.push(Provider::start(gateway, key, plan).await?);

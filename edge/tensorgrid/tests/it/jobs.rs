@@ -62,10 +62,10 @@ fn provider_that_does_not_show_its_capacity_gets_no_work() {
     let nodes = members["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3);
     let (proved, not): (Vec<_>, Vec<_>) =
-        nodes.iter().partition(|it| !it["node"]["proved"].is_null());
+        nodes.iter().partition(|it| !it["node"]["devices"][0]["proved"].is_null());
     let [liar] = not[..] else { panic!("one has not proved anything: {members}") };
     for node in proved {
-        assert_eq!(node["node"]["proved"]["filled_kib"], 1_024, "{node}");
+        assert_eq!(node["node"]["devices"][0]["proved"]["filled_kib"], 1_024, "{node}");
         let words = node["capacity"].as_str().expect("words");
         assert!(words.starts_with("proved: 1 MiB in "), "{words}");
     }

@@ -45,7 +45,7 @@ impl Network {
     fn wait_for_credit(&self) {
         wait_until("the node has shown its capacity", PATIENCE, || {
             let listed = self.home.run(&["--json", "nodes"]).expect(0).json();
-            !listed["nodes"][0]["node"]["proved"].is_null()
+            !listed["nodes"][0]["node"]["devices"][0]["proved"].is_null()
         });
     }
 
@@ -238,6 +238,31 @@ fn gpus_of_a_driver_are_offered_with_their_parts() {
     assert!(models.iter().any(|model| model.contains("MIG")), "{models:?}");
     let nodes = network.home.run(&["nodes"]).expect(0).out;
     assert!(nodes.contains("RTX 4090") && nodes.contains("MIG"), "{nodes}");
+    network.stop();
+}
+
+/// Goal: a GPU shows its memory by its own kernels, as the processor does beside it, and is
+/// credited. Method: Mesa's driver in software, offered under a name that says so, by a flag.
+#[cfg(feature = "wgpu")]
+#[test]
+fn gpu_in_software_shows_its_memory_if_it_is_offered() {
+    let _turn = turn();
+    let network = Network::start();
+    let there = Home::new();
+    let provider = network.provider(&there, &["--software-gpus"]);
+    let devices = provider.ready["devices"].as_array().expect("devices");
+    let model = devices.iter().filter_map(|device| device["model"].as_str()).nth(1);
+    assert!(model.is_some_and(|model| model.starts_with("software ")), "{devices:?}");
+    let listed = || network.home.run(&["--json", "nodes"]).expect(0).json();
+    wait_until("both devices have shown their memory", PATIENCE, || {
+        let devices = listed()["nodes"][0]["node"]["devices"].clone();
+        (0..2).all(|place| !devices[place]["proved"].is_null())
+    });
+    let gpu = listed()["nodes"][0]["node"]["devices"][1].clone();
+    assert_eq!((&gpu["kind"], &gpu["proved"]["filled_kib"]), (&"gpu".into(), &1_024.into()));
+    assert_eq!(gpu["proved"]["memory_mib"], gpu["memory_mib"]);
+    let words = network.home.run(&["nodes"]).expect(0).out;
+    assert!(words.contains("; gpu proved: 1 MiB in "), "{words}");
     network.stop();
 }
 

@@ -130,9 +130,10 @@ impl Event {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
     fn sentence_about_capacity(&self) -> String {
         match self {
-            Self::CapacityAsked { node, blocks, deadline, .. } => {
-                format!("Node {node} was asked to fill {blocks} KiB of memory until {deadline}.")
-            }
+            Self::CapacityAsked { node, device, blocks, deadline, .. } => format!(
+                "Node {node} was asked to fill {blocks} KiB of the memory of its device {device} \
+                 until {deadline}."
+            ),
             Self::CapacityCommitted { node, .. } => {
                 format!("Node {node} committed to a memory that it filled.")
             }
@@ -142,12 +143,13 @@ impl Event {
             Self::CapacityShown { node, shown } => {
                 format!("Node {node} showed the first {shown} of the blocks that were drawn.")
             }
-            Self::CapacityProved { node, memory_mib, blocks, took } => format!(
-                "Node {node} filled {blocks} KiB of memory in {took} and is credited with \
-                 {memory_mib} MiB."
+            Self::CapacityProved { node, device, memory_mib, blocks, took } => format!(
+                "Node {node} filled {blocks} KiB of the memory of its device {device} in {took} \
+                 and is credited with {memory_mib} MiB."
             ),
-            Self::CapacityMissed { node, again } => format!(
-                "Node {node} did not show its capacity in time; it is asked again at {again}."
+            Self::CapacityMissed { node, device, again } => format!(
+                "Node {node} did not show the capacity of its device {device} in time; it is \
+                 asked again at {again}."
             ),
             _ => String::new(),
         }

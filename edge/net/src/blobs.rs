@@ -5,32 +5,40 @@
 //! a broken fetch goes on where it ended, and it is unlisted at once when it is removed, while its
 //! bytes go with the next sweep.
 
+mod draft;
 mod fetch;
 mod gate;
+mod read;
 mod serve;
+mod store;
 
+pub use draft::Draft;
 pub use fetch::{
     FetchError, FetchOrder, FetchProgress, FetchReport, SOURCES_MAX, SourceError, SourceFailure,
 };
 pub use gate::{BlobGate, Readers, ShareList};
+pub use read::BlobReader;
 pub(crate) use serve::{ServeLimits, serve};
+pub(crate) use store::Store;
+pub use store::free_bytes;
 
 use crate::error::TransportError;
 use crate::id::BlobId;
 use crate::peer::Peer;
-use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use iroh_blobs::api::blobs::{AddPathOptions, AddProgress, BlobStatus, ImportMode};
-use iroh_blobs::store::GcConfig;
-use iroh_blobs::store::fs::FsStore;
-use iroh_blobs::store::fs::options::Options;
-use iroh_blobs::store::mem::{self, MemStore};
-use iroh_blobs::{BlobFormat, HashAndFormat, api};
+use iroh_blobs::api;
+use iroh_blobs::api::blobs::ImportMode;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The most bytes that are added or read at once. Larger ones come from and go to files.
 pub const BLOB_IN_MEMORY_BYTES_MAX: usize = 64 << 20;
+
+/// Up to here a blob stays in memory where large ones go to a folder: what an ordinary job takes,
+/// which is done in less time than a disk needs to say that it has written something.
+pub const SMALL_BYTES_MAX: u64 = 4 << 20;
+
+/// What is left free on a disk: others write there too, and the chain is among them.
+pub const ROOM_LEFT_BYTES: u64 = 256 << 20;
 
 /// Where blobs are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +47,10 @@ pub enum BlobPlace {
     Memory,
     /// In this folder, for one peer at a time. The path is absolute.
     Folder(PathBuf),
+    /// Small ones in memory and larger ones in this folder, until the peer stops. The folder is
+    /// made with the first of them, is this peer's alone and is removed in the end. The path is
+    /// absolute.
+    LargeInFolder(PathBuf),
 }
 
 /// Why a blob cannot be added, read or removed.
@@ -70,6 +82,23 @@ pub enum BlobError {
         /// Which.
         id: BlobId,
     },
+    /// There is no room for it.
+    #[error("no room for {needed} bytes: {free} are free, of which {ROOM_LEFT_BYTES} stay so")]
+    NoRoom {
+        /// How many it takes.
+        needed: u64,
+        /// How many are free.
+        free: u64,
+    },
+    /// A file of the store cannot be used.
+    #[error("cannot use {path}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// The list of shared blobs is full.
     #[error("more than {max} blobs are shared")]
     TooManyShares {
@@ -92,6 +121,15 @@ pub struct BlobEntry {
     pub is_complete: bool,
 }
 
+/// Bytes of blobs that went over the network, all in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlobTraffic {
+    /// To others.
+    pub sent_bytes: u64,
+    /// From others.
+    pub received_bytes: u64,
+}
+
 /// The blobs of a peer.
 #[derive(Clone)]
 pub struct Blobs {
@@ -110,14 +148,17 @@ impl Blobs {
     /// Adds a copy of a file.
     ///
     /// # Errors
-    /// If the path is not absolute, or file or store fail.
+    /// If the path is not absolute, there is no room, or file or store fail.
     #[must_use]
     pub fn add_path(&self, path: &Path) -> BoxFuture<'static, Result<BlobEntry, BlobError>> {
         let (store, path) = (self.store(), path.to_owned());
         Box::pin(async move {
             check_absolute(&path)?;
-            let options = AddPathOptions { path, format: BlobFormat::Raw, mode: ImportMode::Copy };
-            store.add(store.0.blobs().add_path_with_opts(options)).await
+            // Of a file that is not there the store says so.
+            let size = path.metadata().map_or(0, |metadata| metadata.len());
+            let part = store.part_for(size).await?;
+            part.check_room(size)?;
+            part.add_path(path, ImportMode::Copy).await
         })
     }
 
@@ -134,8 +175,45 @@ impl Blobs {
             if found > max {
                 return Err(BlobError::TooLarge { found, max });
             }
-            store.add(store.0.blobs().add_bytes(bytes)).await
+            store.part_for(found).await?.add_bytes(bytes).await
         })
+    }
+
+    /// Begins a blob that is written piece by piece and has at most so many bytes: in memory if
+    /// it is small, in a file otherwise, if there is room for it.
+    ///
+    /// # Errors
+    /// If there is no room, or the store fails.
+    #[must_use]
+    pub fn draft(&self, bytes_max: u64) -> BoxFuture<'static, Result<Draft, BlobError>> {
+        let store = self.store();
+        Box::pin(async move {
+            let part = store.part_for(bytes_max).await?;
+            part.check_room(bytes_max)?;
+            part.draft(bytes_max)
+        })
+    }
+
+    /// Adds what was written. A file is not copied; it goes when the blob is removed.
+    ///
+    /// # Errors
+    /// If the store fails.
+    #[must_use]
+    pub fn add_draft(&self, draft: Draft) -> BoxFuture<'static, Result<BlobEntry, BlobError>> {
+        let store = self.store();
+        Box::pin(async move { store.part_for(draft.bytes_max()).await?.add_draft(draft).await })
+    }
+
+    /// Free bytes on the disk where larger blobs are kept; none are counted in memory.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.peer.shared.store.free_bytes()
+    }
+
+    /// What went over the network so far.
+    #[must_use]
+    pub fn traffic(&self) -> BlobTraffic {
+        self.peer.shared.store.traffic()
     }
 
     /// Fetches a blob from the first of the peers that gives it. What is here already is not
@@ -158,8 +236,9 @@ impl Blobs {
         let (store, path) = (self.store(), path.to_owned());
         Box::pin(async move {
             check_absolute(&path)?;
-            store.complete_size(id).await?;
-            store.0.blobs().export(id.hash(), path).await.map_err(failed)
+            let part = store.find(id).await?;
+            part.complete_size(id).await?;
+            part.blobs().export(id.hash(), path).await.map_err(failed)
         })
     }
 
@@ -177,13 +256,23 @@ impl Blobs {
         let store = self.store();
         Box::pin(async move {
             let max = in_memory_max(bytes_max);
-            let found = store.complete_size(id).await?;
+            let part = store.find(id).await?;
+            let found = part.complete_size(id).await?;
             if found > max {
                 return Err(BlobError::TooLarge { found, max });
             }
-            let bytes = store.0.blobs().get_bytes(id.hash()).await.map_err(failed)?;
-            Ok(bytes.into())
+            Ok(part.blobs().get_bytes(id.hash()).await.map_err(failed)?.into())
         })
+    }
+
+    /// A blob to be read from its beginning, however large it is. Reading may wait for the disk.
+    ///
+    /// # Errors
+    /// If the blob is not complete, or the store fails.
+    #[must_use]
+    pub fn open(&self, id: BlobId) -> BoxFuture<'static, Result<BlobReader, BlobError>> {
+        let store = self.store();
+        Box::pin(async move { store.find(id).await?.open_blob(id).await })
     }
 
     /// Removes a blob and says whether it was there. It is neither listed nor given any more; its
@@ -194,7 +283,7 @@ impl Blobs {
     #[must_use]
     pub fn remove(&self, id: BlobId) -> BoxFuture<'static, Result<bool, BlobError>> {
         let store = self.store();
-        Box::pin(async move { store.unlist(id).await })
+        Box::pin(async move { store.find(id).await?.unlist(id).await })
     }
 
     /// What is in the store, in ascending order of ids.
@@ -219,103 +308,10 @@ fn in_memory_max(bytes_max: u64) -> u64 {
     u64::try_from(BLOB_IN_MEMORY_BYTES_MAX).unwrap_or(u64::MAX).min(bytes_max)
 }
 
-fn failed(error: impl Into<api::Error>) -> BlobError {
-    BlobError::Store(TransportError::new(error.into()))
+fn file_failed(path: &Path, source: std::io::Error) -> BlobError {
+    BlobError::File { path: path.to_owned(), source }
 }
 
-/// The library's store, in which a tag with a blob's id keeps the blob.
-#[derive(Clone, Debug)]
-pub(crate) struct Store(api::Store);
-
-impl Store {
-    pub(crate) async fn open(place: &BlobPlace, sweep: Duration) -> Result<Self, BlobError> {
-        let sweep = Some(GcConfig { interval: sweep, add_protected: None });
-        match place {
-            BlobPlace::Memory => {
-                Ok(Self(MemStore::new_with_opts(mem::Options { gc_config: sweep }).into()))
-            }
-            BlobPlace::Folder(folder) => {
-                check_absolute(folder)?;
-                let mut options = Options::new(folder);
-                options.gc = sweep;
-                let store = FsStore::load_with_opts(folder.join("blobs.db"), options).await;
-                let store = store.map_err(|error| failed(api::Error::other(error)))?;
-                Ok(Self(store.into()))
-            }
-        }
-    }
-
-    pub(crate) async fn close(&self) -> Result<(), BlobError> {
-        self.0.shutdown().await.map_err(failed)
-    }
-
-    async fn add(&self, adding: AddProgress<'_>) -> Result<BlobEntry, BlobError> {
-        // Keeps the bytes from being swept until they are listed.
-        let added = adding.temp_tag().await.map_err(failed)?;
-        let id = BlobId::of_hash(added.hash());
-        self.list_blob(id).await?;
-        let size = self.complete_size(id).await?;
-        Ok(BlobEntry { id, size_bytes: Some(size), is_complete: true })
-    }
-
-    /// Lists a blob, also one of which nothing is here yet, and waits until that is on disk.
-    async fn list_blob(&self, id: BlobId) -> Result<(), BlobError> {
-        let value = HashAndFormat::raw(id.hash());
-        self.0.tags().set(id.to_string(), value).await.map_err(failed)?;
-        self.0.sync_db().await.map_err(failed)
-    }
-
-    async fn unlist(&self, id: BlobId) -> Result<bool, BlobError> {
-        let removed = self.0.tags().delete(id.to_string()).await.map_err(failed)?;
-        self.0.sync_db().await.map_err(failed)?;
-        Ok(removed > 0)
-    }
-
-    async fn is_listed(&self, id: BlobId) -> Result<bool, BlobError> {
-        let tag = self.0.tags().get(id.to_string()).await.map_err(failed)?;
-        Ok(tag.is_some())
-    }
-
-    async fn entries(&self) -> Result<Vec<BlobEntry>, BlobError> {
-        let mut tags = Box::pin(self.0.tags().list().await.map_err(failed)?);
-        let mut entries = Vec::new();
-        while let Some(tag) = tags.next().await {
-            let id = BlobId::of_hash(tag.map_err(failed)?.hash);
-            entries.extend(self.entry(id).await?);
-        }
-        entries.sort_by_key(|entry| entry.id);
-        Ok(entries)
-    }
-
-    /// What is here of a listed blob; `None` if nothing is.
-    async fn entry(&self, id: BlobId) -> Result<Option<BlobEntry>, BlobError> {
-        let (size_bytes, is_complete) = match self.status(id).await? {
-            BlobStatus::NotFound => return Ok(None),
-            BlobStatus::Partial { size } => (size, false),
-            BlobStatus::Complete { size } => (Some(size), true),
-        };
-        Ok(Some(BlobEntry { id, size_bytes, is_complete }))
-    }
-
-    async fn status(&self, id: BlobId) -> Result<BlobStatus, BlobError> {
-        self.0.blobs().status(id.hash()).await.map_err(failed)
-    }
-
-    /// How many bytes of a blob are here.
-    async fn here_bytes(&self, id: BlobId) -> Result<u64, BlobError> {
-        let local = self.0.remote().local(id.hash()).await;
-        Ok(local.map_err(|error| failed(api::Error::other(error)))?.local_bytes())
-    }
-
-    /// The size of a listed blob all of which is here.
-    async fn complete_size(&self, id: BlobId) -> Result<u64, BlobError> {
-        if !self.is_listed(id).await? {
-            return Err(BlobError::Absent { id });
-        }
-        match self.status(id).await? {
-            BlobStatus::Complete { size } => Ok(size),
-            BlobStatus::Partial { .. } => Err(BlobError::Incomplete { id }),
-            BlobStatus::NotFound => Err(BlobError::Absent { id }),
-        }
-    }
+fn failed(error: impl Into<api::Error>) -> BlobError {
+    BlobError::Store(TransportError::new(error.into()))
 }

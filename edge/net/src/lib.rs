@@ -28,9 +28,9 @@ mod serve;
 mod ticket;
 
 pub use blobs::{
-    BLOB_IN_MEMORY_BYTES_MAX, BlobEntry, BlobError, BlobGate, BlobPlace, Blobs, FetchError,
-    FetchOrder, FetchProgress, FetchReport, Readers, SOURCES_MAX, ShareList, SourceError,
-    SourceFailure,
+    BLOB_IN_MEMORY_BYTES_MAX, BlobEntry, BlobError, BlobGate, BlobPlace, BlobReader, BlobTraffic,
+    Blobs, Draft, FetchError, FetchOrder, FetchProgress, FetchReport, ROOM_LEFT_BYTES, Readers,
+    SMALL_BYTES_MAX, SOURCES_MAX, ShareList, SourceError, SourceFailure, free_bytes,
 };
 pub use call::{CallError, FrameStream};
 pub use dial::{DialError, Route, RouteError};

@@ -1,6 +1,7 @@
 //! Fetching blobs: from one peer after the other until all of it is here.
 
-use super::{BlobError, Store};
+use super::BlobError;
+use super::store::Part;
 use crate::dial::DialError;
 use crate::error::TransportError;
 use crate::id::{BlobId, PeerId};
@@ -89,7 +90,7 @@ pub enum FetchError {
         /// The most.
         max: usize,
     },
-    /// It is here, but larger than asked for, or the store fails.
+    /// It is here, but larger than asked for, there is no room for it, or the store fails.
     #[error(transparent)]
     Blob(#[from] BlobError),
 }
@@ -169,9 +170,12 @@ pub(super) async fn fetch(peer: Peer, order: FetchOrder) -> Result<FetchReport, 
         return Err(FetchError::TooManySources { found: from.len(), max: SOURCES_MAX });
     }
     let shared = &peer.shared;
-    let store = &shared.store;
+    let store = &shared.store.find_or_part_for(id, bytes_max).await?;
+    if store.is_on_disk() {
+        store.check_room(bytes_max.saturating_sub(store.here_bytes(id).await?))?;
+    }
     store.list_blob(id).await?; // from now on what arrives is kept
-    let fetch = Fetch { shared, id, bytes_max, progress };
+    let fetch = Fetch { shared, store, id, bytes_max, progress };
     let mut read_bytes = 0;
     let mut tried = Vec::new();
     let mut last_from = None;
@@ -199,6 +203,7 @@ pub(super) async fn fetch(peer: Peer, order: FetchOrder) -> Result<FetchReport, 
 
 struct Fetch<'a> {
     shared: &'a Shared,
+    store: &'a Part,
     id: BlobId,
     bytes_max: u64,
     progress: Option<watch::Sender<FetchProgress>>,
@@ -221,8 +226,7 @@ impl Fetch<'_> {
         if self.bytes_max >= BULK_BYTES_MIN && self.shared.is_direct() {
             wait_for_direct(link).await;
         }
-        let store = &self.shared.store;
-        let local = store.0.remote().local(self.id.hash()).await;
+        let local = self.store.library().remote().local(self.id.hash()).await;
         let local = local.map_err(|error| store_failed(api::Error::other(error)))?;
         if local.is_complete() {
             return Ok(());
@@ -236,20 +240,20 @@ impl Fetch<'_> {
             // Only the empty blob is empty, and that one is always here.
             return Err(SourceError::Forged);
         };
-        self.write(store, content, size, here_bytes, read_bytes).await
+        self.write(content, size, here_bytes, read_bytes).await
     }
 
     /// Writes what a peer sends, verified, into the store.
     async fn write(
         &self,
-        store: &Store,
         mut content: AtBlobContent<RecvStream>,
         size: NonZeroU64,
         here_bytes: u64,
         read_bytes: &mut u64,
     ) -> Result<(), SourceError> {
         let before = *read_bytes;
-        let import = store.0.blobs().import_bao(self.id.hash(), size, WRITE_QUEUE).await;
+        let library = self.store.library();
+        let import = library.blobs().import_bao(self.id.hash(), size, WRITE_QUEUE).await;
         let import = import.map_err(store_failed)?;
         let (pieces, stored) = (import.tx, import.rx);
         let reading = async move {
@@ -258,7 +262,10 @@ impl Fetch<'_> {
                     BlobContentNext::More((next, piece)) => {
                         let piece = piece.map_err(GetError::from)?;
                         let read = next.stats().payload_bytes_read;
-                        *read_bytes = before.saturating_add(read);
+                        let so_far = before.saturating_add(read);
+                        let more = so_far.saturating_sub(*read_bytes);
+                        self.shared.store.counted().note_received(more);
+                        *read_bytes = so_far;
                         if pieces.send(piece).await.is_err() {
                             return Ok::<_, SourceError>(()); // the store says why
                         }

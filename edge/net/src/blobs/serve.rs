@@ -4,7 +4,8 @@
 //! hashes gives all blobs on the list, past any gate, and others may watch or even write. So the
 //! request is read here, and only a plain read of one blob is passed on.
 
-use super::{BlobGate, Store};
+use super::BlobGate;
+use super::store::{Part, Store, Traffic};
 use crate::id::{BlobId, PeerId};
 use crate::refusal::Refusal;
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use iroh_blobs::protocol::{GetRequest, Request};
 use iroh_blobs::provider::events::EventSender;
 use iroh_blobs::provider::{StreamPair, handle_get};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time;
 
@@ -39,8 +41,8 @@ pub(crate) async fn serve(
         Ok(request) => admit(store, gate, peer, request).await,
         Err(reason) => Err(reason),
     };
-    let request = match admitted {
-        Ok(request) => request,
+    let (part, request) = match admitted {
+        Ok(admitted) => admitted,
         Err(reason) => {
             tracing::debug!(?peer, %reason, "a blob is not given");
             let _is_closed = receive.stop(reason.code());
@@ -49,10 +51,11 @@ pub(crate) async fn serve(
         }
     };
     let id = BlobId::of_hash(request.hash);
-    let send = Paced { stream: send, patience: limits.write };
+    let sent = Arc::clone(store.counted());
+    let send = Paced { stream: send, patience: limits.write, sent };
     // The number tells connections apart in the library's events, which are off.
     let pair = StreamPair::new(0, receive, send, EventSender::DEFAULT);
-    if let Err(error) = Box::pin(handle_get(pair, store.0.clone(), request)).await {
+    if let Err(error) = Box::pin(handle_get(pair, part.library().clone(), request)).await {
         tracing::debug!(?peer, ?id, %error, "a blob was not read to its end");
     }
 }
@@ -80,14 +83,15 @@ async fn admit(
     gate: &dyn BlobGate,
     peer: PeerId,
     request: GetRequest,
-) -> Result<GetRequest, Refusal> {
+) -> Result<(Part, GetRequest), Refusal> {
     let id = BlobId::of_hash(request.hash);
     if !gate.may_read(peer, id) {
         return Err(Refusal::Forbidden);
     }
-    let is_listed = store.is_listed(id).await.map_err(|_| Refusal::Failed)?;
-    match store.status(id).await.map_err(|_| Refusal::Failed)? {
-        BlobStatus::Complete { .. } if is_listed => Ok(request),
+    let part = store.find(id).await.map_err(|_| Refusal::Failed)?;
+    let is_listed = part.is_listed(id).await.map_err(|_| Refusal::Failed)?;
+    match part.status(id).await.map_err(|_| Refusal::Failed)? {
+        BlobStatus::Complete { .. } if is_listed => Ok((part, request)),
         BlobStatus::Complete { .. } | BlobStatus::Partial { .. } | BlobStatus::NotFound => {
             Err(Refusal::Absent)
         }
@@ -98,11 +102,14 @@ async fn admit(
 struct Paced {
     stream: SendStream,
     patience: Duration,
+    sent: Arc<Traffic>,
 }
 
 impl iroh_blobs::util::SendStream for Paced {
     async fn send_bytes(&mut self, bytes: Bytes) -> io::Result<()> {
+        let count = bytes.len();
         time::timeout(self.patience, self.stream.write_chunk(bytes)).await??;
+        self.sent.note_sent(count);
         Ok(())
     }
 

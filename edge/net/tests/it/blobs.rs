@@ -3,6 +3,7 @@
 use crate::support::{
     Folder, LONG, Script, client, direct, id, peer, relay, relay_only, secret, serve,
 };
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tg_net::{
@@ -300,5 +301,99 @@ async fn blob_is_fetched_from_the_next_peer_when_one_fails() {
     let nobody = reader.blobs().fetch(order(BlobId::of(b"unknown"), &[], MIB)).await;
     assert!(nobody.expect_err("nobody").to_string().ends_with("nobody to ask"));
     stop(&[&reader, &with, &without]).await;
+    relay.stop().await.expect("stops");
+}
+
+fn large_in(folder: &Folder) -> PeerSettings {
+    let sweep_interval = Duration::from_millis(200);
+    let blobs = BlobPlace::LargeInFolder(folder.path().join("large"));
+    PeerSettings { blobs, sweep_interval, ..direct() }
+}
+
+/// Writes a blob piece by piece.
+async fn drafted(peer: &Peer, data: &[u8]) -> BlobEntry {
+    let mut draft = peer.blobs().draft(bytes(data.len())).await.expect("there is room");
+    for piece in data.chunks(100_000) {
+        draft.write_all(piece).expect("writes");
+    }
+    let more = draft.write_all(&[0]).expect_err("is as long as was said");
+    assert_eq!(more.kind(), std::io::ErrorKind::FileTooLarge);
+    peer.blobs().add_draft(draft).await.expect("adds")
+}
+
+/// Files below a folder, as far as there are any.
+fn files_below(folder: &std::path::Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries.flatten().filter(|entry| entry.path().is_file()).count()
+}
+
+/// Goal: small blobs touch no disk, large ones no memory, and whoever uses them does not notice; a
+/// large one that was cut is resumed. Method: two peers that have a folder each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_blobs_are_in_a_folder_and_small_ones_are_not() {
+    const SIZE: usize = 96 * MIB;
+    let (relay, here, there) = (relay().await, Folder::new(), Folder::new());
+    let shares: Arc<ShareList> = Arc::default();
+    let provider = peer(1, relay.info(), large_in(&here)).await;
+    serve(&provider, Script::silent(), &shares);
+    let reader = client(2, relay.info(), large_in(&there), provider.id()).await;
+    let (here, there) = (here.path().join("large"), there.path().join("large"));
+    let data = content(MIB);
+    let small = drafted(&provider, &data).await;
+    assert_eq!(small.id, BlobId::of(&data));
+    shares.share(small.id, Readers::Everybody).expect("shares");
+    reader.blobs().fetch(order(small.id, &[provider.id()], MIB)).await.expect("fetches");
+    assert!(!here.exists() && !there.exists(), "nothing large yet");
+
+    let data = content(SIZE);
+    let large = drafted(&provider, &data).await;
+    assert_eq!((large.id, large.size_bytes), (BlobId::of(&data), Some(bytes(SIZE))));
+    assert_eq!(files_below(&here.join("drafts")), 1, "it is not copied");
+    shares.share(large.id, Readers::Everybody).expect("shares");
+    let (progress, mut seen) = watch::channel(FetchProgress::default());
+    let cut = FetchOrder { progress: Some(progress), ..order(large.id, &[provider.id()], SIZE) };
+    tokio::select! {
+        done = reader.blobs().fetch(cut) => panic!("was not cut: {done:?}"),
+        some = seen.wait_for(|seen| seen.here_bytes >= bytes(8 * MIB)) => drop(some),
+    }
+    let report = reader.blobs().fetch(order(large.id, &[provider.id()], SIZE)).await;
+    let report = report.expect("goes on");
+    assert!(report.read_bytes <= bytes(SIZE - 4 * MIB), "read {} bytes again", report.read_bytes);
+    let received = reader.blobs().traffic().received_bytes;
+    assert!(received >= bytes(SIZE + MIB) && provider.blobs().traffic().sent_bytes >= received);
+    let mut opened = reader.blobs().open(large.id).await.expect("is here");
+    assert!(opened.is_file() && opened.size_bytes() == bytes(SIZE));
+    let mut found = Vec::new();
+    opened.read_to_end(&mut found).expect("reads");
+    assert!(found == data);
+    let mut ids = vec![small.id, large.id];
+    ids.sort();
+    let listed = reader.blobs().list().await.expect("lists");
+    assert_eq!(listed.iter().map(|entry| entry.id).collect::<Vec<_>>(), ids);
+
+    assert!(provider.blobs().remove(large.id).await.expect("removes"));
+    assert_eq!(files_below(&here.join("drafts")), 0, "its file goes with it");
+    stop(&[&reader, &provider]).await;
+    assert!(!here.exists() && !there.exists(), "removed with their peers");
+    relay.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blob_without_room_is_refused_before_anything_is_written() {
+    const HUGE: u64 = 1 << 60;
+    let (relay, folder) = (relay().await, Folder::new());
+    let peer = peer(1, relay.info(), large_in(&folder)).await;
+    assert!(peer.blobs().free_bytes().is_some_and(|free| free < HUGE));
+    let refused = peer.blobs().draft(HUGE).await;
+    assert!(matches!(refused, Err(BlobError::NoRoom { needed: HUGE, .. })), "{refused:?}");
+    let huge = FetchOrder { bytes_max: HUGE, ..order(BlobId::of(b"abc"), &[id(2)], 0) };
+    let refused = peer.blobs().fetch(huge).await;
+    assert!(matches!(refused, Err(FetchError::Blob(BlobError::NoRoom { .. }))), "{refused:?}");
+    assert_eq!(peer.blobs().list().await.expect("lists"), []);
+    let dropped = peer.blobs().draft(bytes(8 * MIB)).await.expect("there is room");
+    assert_eq!(files_below(&folder.path().join("large/drafts")), 1);
+    drop(dropped);
+    assert_eq!(files_below(&folder.path().join("large/drafts")), 0);
+    stop(&[&peer]).await;
     relay.stop().await.expect("stops");
 }

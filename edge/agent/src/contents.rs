@@ -1,27 +1,39 @@
 //! What is inside packages, for those who judge whether one holds what the chain says.
 
 use crate::tensor_run::{check_inputs, read_outputs};
-use tg_gateway::package::result_key_hash;
-use tg_gateway::{Contents, TaskInputs, TaskOutput, TensorInputs};
+use std::io::Read;
+use tg_gateway::package::{Parts, check_memory, result_key_hash};
+use tg_gateway::task::check_files;
+use tg_gateway::{Contents, PackageError, TaskInputs, TaskOutput, TensorInputs};
 use tg_tensor::Program;
 use tg_tensor::trace::outputs_root;
-use tg_types::{Decode, JobSpec, RunResult, Work};
+use tg_types::{JobSpec, RunResult, Work};
 
 /// Reads packages of tensor programs and of tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct PackageReader;
 
 impl Contents for PackageReader {
-    fn are_inputs(&self, spec: &JobSpec, plain: &[u8]) -> bool {
+    fn are_inputs(&self, spec: &JobSpec, plain: &mut dyn Read) -> Result<bool, PackageError> {
         let result_to = match spec.work {
-            Work::Tensor { .. } => TensorInputs::from_bytes(plain).ok().and_then(|inputs| {
-                check_inputs(&inputs, &spec.work).ok().map(|_| inputs.result_to)
-            }),
-            Work::Opaque { task } => TaskInputs::from_bytes(plain)
-                .ok()
-                .and_then(|inputs| (inputs.id() == task).then_some(inputs.result_to)),
+            Work::Tensor { .. } => {
+                check_memory(spec.package_bytes)?;
+                let inputs = TensorInputs::read(plain, spec.package_bytes)?;
+                if check_inputs(&inputs, &spec.work).is_err() {
+                    return Ok(false);
+                }
+                inputs.result_to
+            }
+            Work::Opaque { task } => {
+                let inputs = TaskInputs::read(plain)?;
+                if inputs.id() != task {
+                    return Ok(false);
+                }
+                check_files(&inputs.files, plain)?;
+                inputs.result_to
+            }
         };
-        result_to.is_some_and(|to| result_key_hash(&to) == spec.result_key.hash)
+        Ok(result_key_hash(&result_to) == spec.result_key.hash)
     }
 
     fn is_output(
@@ -29,17 +41,21 @@ impl Contents for PackageReader {
         spec: &JobSpec,
         program: Option<&[u8]>,
         result: &RunResult,
-        plain: &[u8],
-    ) -> bool {
+        plain: &mut dyn Read,
+    ) -> Result<bool, PackageError> {
         match spec.work {
             Work::Tensor { .. } => {
+                check_memory(result.package_bytes)?;
+                let given = Parts::read_outputs(plain, result.package_bytes)?;
                 let program = program.and_then(|bytes| Program::from_bytes(bytes).ok());
-                let outputs = program.and_then(|program| read_outputs(&program, plain).ok());
-                outputs.is_some_and(|outputs| outputs_root(outputs.iter()) == result.output)
+                let outputs = program.and_then(|program| read_outputs(&program, &given).ok());
+                Ok(outputs.is_some_and(|outputs| outputs_root(outputs.iter()) == result.output))
             }
-            Work::Opaque { .. } => TaskOutput::from_bytes(plain).is_ok_and(|output| {
-                output.id() == result.output && output.enforced_id() == result.trace
-            }),
+            Work::Opaque { .. } => {
+                let output = TaskOutput::read(plain)?;
+                check_files(&output.files, plain)?;
+                Ok(output.id() == result.output && output.enforced_id() == result.trace)
+            }
         }
     }
 }

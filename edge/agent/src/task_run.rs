@@ -3,24 +3,26 @@
 
 use crate::float_run;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::Read as _;
-use std::path::{Component, Path, PathBuf};
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tg_gateway::PackageError;
 use tg_gateway::message::LOG_BYTES_MAX;
-use tg_gateway::package::{PACKAGE_BYTES_MAX, blob};
-use tg_gateway::task::{Files, NamedFile, REPORT_BYTES_MAX, Root, TaskInputs, TaskOutput, word};
-use tg_sandbox::{Bytes, Event, Input, Limits, Network, Sandbox, Stop, Stream, Task};
-
-/// What a program may say: the package must hold it, besides its files.
-const STREAM_BYTES_MAX: u64 = 8 << 20;
-
-/// What a program may leave: the package must hold it.
-const OUTPUT_BYTES_MAX: u64 = 48 << 20;
-
-const _: () = assert!(STREAM_BYTES_MAX + OUTPUT_BYTES_MAX < PACKAGE_BYTES_MAX as u64);
+use tg_gateway::package::result_key_hash;
+use tg_gateway::stream::{Hashing, copy, copy_checked, expect_end};
+use tg_gateway::task::{
+    FileList, Files, NamedFile, REPORT_BYTES_MAX, Root, STREAM_BYTES_MAX, TaskInputs, TaskOutput,
+    WithFiles, said, word,
+};
+use tg_net::ROOM_LEFT_BYTES;
+use tg_privacy::WrapPublic;
+use tg_sandbox::{
+    Bytes, Event, Input, Limits, Network, Outputs, Sandbox, Stop, Stream, Task, Work,
+};
+use tg_types::Hash32;
 
 /// Why a program was not run.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +41,7 @@ pub enum TaskRunError {
     Task(#[from] tg_sandbox::TaskError),
     /// Files cannot be put in place.
     #[error("files cannot be put in place")]
-    File(#[from] std::io::Error),
+    File(#[from] io::Error),
     /// A model with what only a command has.
     #[error("a model is run without a command, variables and network")]
     NotOfModels,
@@ -58,6 +60,23 @@ pub enum TaskRunError {
     /// What it left cannot be read.
     #[error("outputs cannot be read")]
     Outputs(#[from] tg_sandbox::FileError),
+    /// What it is to read cannot be read.
+    #[error("inputs cannot be read")]
+    Inputs(#[source] PackageError),
+    /// There is no room for what it reads and writes.
+    #[error("no room for {needed} bytes: {free} are free")]
+    NoRoom {
+        /// How much it takes.
+        needed: u64,
+        /// How much is free.
+        free: u64,
+    },
+    /// The package is of another task.
+    #[error("package holds another task")]
+    OtherTask,
+    /// The result would go to another key than the job names.
+    #[error("package names another key for the result than the job")]
+    OtherKey,
     /// What it left does not fit into a package.
     #[error("outputs cannot be packed")]
     Package(#[from] PackageError),
@@ -121,7 +140,7 @@ pub struct Workshop {
 struct Bench(PathBuf);
 
 impl Bench {
-    fn new(folder: &Path, name: &str) -> Result<Self, std::io::Error> {
+    fn new(folder: &Path, name: &str) -> Result<Self, io::Error> {
         let path = folder.join(name);
         if path.exists() {
             fs::remove_dir_all(&path)?; // left by a process that died
@@ -139,22 +158,75 @@ impl Drop for Bench {
     }
 }
 
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct TaskOrder {
+    /// Tells its files from those of others.
+    pub name: String,
+    /// The id of the task.
+    pub task: Hash32,
+    /// How the ledger names the key to which the result goes.
+    pub result_key: Hash32,
+    /// How long it may take.
+    pub wall: Duration,
+}
+
+/// What a run gave. Its files stay where the program wrote them until this is dropped.
+pub struct TaskDone {
+    /// All of it, for a package.
+    pub plain: WithFiles<OutputFiles>,
+    /// The key to which it goes.
+    pub result_to: WrapPublic,
+    /// The id of the output.
+    pub output: Hash32,
+    /// The id of what was enforced.
+    pub enforced: Hash32,
+}
+
+/// Files that a program left.
+pub struct OutputFiles {
+    outputs: Outputs,
+    /// What was found in them when they were listed, in the same order.
+    found: Vec<(PathBuf, u64, Hash32)>,
+}
+
+impl FileList for OutputFiles {
+    fn bytes(&self) -> u64 {
+        self.found.iter().map(|(_, bytes, _)| *bytes).fold(0, u64::saturating_add)
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.found.iter().try_for_each(|(path, bytes, hash)| {
+            let mut file = self.outputs.open(path).map_err(io::Error::other)?;
+            copy_checked(&mut file, out, *bytes, hash)
+        })
+    }
+}
+
 impl Workshop {
-    /// Runs a task to its end. `name` tells its files from those of others.
+    /// Runs a task to its end, after its files were put in place from what is read of `inputs`.
     ///
     /// # Errors
     /// If it cannot be run, or what it left cannot be carried away. A program that fails is no
     /// error: how it ended is part of the output.
     pub fn run(
         &self,
-        name: &str,
-        inputs: &TaskInputs,
-        wall: Duration,
+        order: &TaskOrder,
+        inputs: &mut dyn Read,
         log: &Log,
         stop: &Stop,
-    ) -> Result<TaskOutput, TaskRunError> {
-        let bench = Bench::new(&self.folder, name)?;
-        let task = self.task(&bench.0, inputs, wall)?;
+    ) -> Result<TaskDone, TaskRunError> {
+        let bench = Bench::new(&self.folder, &order.name)?;
+        let head = TaskInputs::read(inputs).map_err(TaskRunError::Inputs)?;
+        if head.id() != order.task {
+            return Err(TaskRunError::OtherTask);
+        }
+        if result_key_hash(&head.result_to) != order.result_key {
+            return Err(TaskRunError::OtherKey);
+        }
+        check_room(&bench.0, &head)?;
+        let placed = put_in_place(&bench.0, &head, inputs)?;
+        let task = self.task(&bench.0, &head, placed, order.wall)?;
         let ran = self.sandbox.run(&task, stop, &mut |event| {
             if let Event::Said { stream, bytes } = event {
                 log.add(stream, bytes);
@@ -162,25 +234,22 @@ impl Workshop {
         });
         let (stdout, stderr) = log.end();
         let outcome = ran?;
-        let outputs = outcome.outputs?;
-        let mut files = Vec::new();
-        for file in outputs.files() {
-            let mut bytes = Vec::new();
-            outputs.open(&file.path)?.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
-            let path = file.path.to_str().ok_or(TaskRunError::Text)?;
-            files.push(NamedFile { path: word(path)?, bytes: blob(bytes)? });
-        }
+        let (files, outputs) = list(outcome.outputs?)?;
         let mut enforced = outcome.enforced.lines().join("\n").into_bytes();
         enforced.truncate(REPORT_BYTES_MAX);
-        let found = enforced.len();
-        Ok(TaskOutput {
-            salt: inputs.salt,
+        let output = TaskOutput {
+            salt: head.salt,
             ended: word(&outcome.ended.to_string())?,
-            stdout: blob(stdout)?,
-            stderr: blob(stderr)?,
-            files: Files::new(files)?,
-            enforced: tg_types::Bytes::new(enforced)
-                .map_err(|_| PackageError::TooLarge { found })?,
+            stdout: said(stdout)?,
+            stderr: said(stderr)?,
+            files,
+            enforced: said(enforced)?,
+        };
+        Ok(TaskDone {
+            output: output.id(),
+            enforced: output.enforced_id(),
+            plain: WithFiles::new(&output, outputs)?,
+            result_to: head.result_to,
         })
     }
 
@@ -188,13 +257,15 @@ impl Workshop {
         &self,
         bench: &Path,
         inputs: &TaskInputs,
+        placed: Vec<Input>,
         wall: Duration,
     ) -> Result<Task, TaskRunError> {
+        let disk = Bytes::mib(inputs.limits.disk_mib.into());
         let limits = Limits {
             memory: Bytes::mib(inputs.limits.memory_mib.into()),
-            disk: Bytes::mib(inputs.limits.disk_mib.into()),
-            streams: Bytes::new(STREAM_BYTES_MAX),
-            outputs: Bytes::new(OUTPUT_BYTES_MAX),
+            disk,
+            streams: Bytes::new(u64::try_from(STREAM_BYTES_MAX).unwrap_or(u64::MAX)),
+            outputs: disk,
             wall,
             cpu_time: wall.saturating_mul(inputs.limits.cpu_milli.div_ceil(1_000).max(1)),
             cpu_milli: inputs.limits.cpu_milli,
@@ -207,11 +278,44 @@ impl Workshop {
             environment,
             root: root(bench, inputs)?,
             network: if inputs.network { Network::Host } else { Network::None },
+            work: if is_on_disk(inputs) { Work::Disk } else { Work::Memory },
             limits,
-            inputs: put_in_place(bench, inputs)?,
+            inputs: placed,
             ..Task::default()
         })
     }
+}
+
+/// Whether a task writes to the disk: what it may write is more than half of its memory, which
+/// would otherwise have to hold both.
+const fn is_on_disk(inputs: &TaskInputs) -> bool {
+    inputs.limits.disk_mib > inputs.limits.memory_mib / 2
+}
+
+/// Refuses a task whose files do not fit on the disk.
+fn check_room(bench: &Path, inputs: &TaskInputs) -> Result<(), TaskRunError> {
+    let files = inputs.files.as_slice().iter().map(|file| file.bytes);
+    let written = if is_on_disk(inputs) { u64::from(inputs.limits.disk_mib) << 20 } else { 0 };
+    let needed = files.fold(written, u64::saturating_add);
+    match tg_net::free_bytes(bench) {
+        Some(free) if free.saturating_sub(ROOM_LEFT_BYTES) < needed => {
+            Err(TaskRunError::NoRoom { needed, free })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Lists what a program left, with the hash of every file.
+fn list(outputs: Outputs) -> Result<(Files, OutputFiles), TaskRunError> {
+    let (mut files, mut found) = (Vec::new(), Vec::new());
+    for file in outputs.files() {
+        let mut hash = Hashing::new(io::sink());
+        let bytes = copy(&mut outputs.open(&file.path)?, &mut hash, u64::MAX)?;
+        let (hash, path) = (hash.finish(), file.path.to_str().ok_or(TaskRunError::Text)?);
+        files.push(NamedFile { path: word(path)?, bytes, hash });
+        found.push((file.path.clone(), bytes, hash));
+    }
+    Ok((Files::new(files)?, OutputFiles { outputs, found }))
 }
 
 fn text<const MAX: usize>(word: &tg_types::Bytes<MAX>) -> Result<String, TaskRunError> {
@@ -242,11 +346,8 @@ fn root(bench: &Path, inputs: &TaskInputs) -> Result<tg_sandbox::Root, TaskRunEr
     match &inputs.root {
         Root::Host => return Ok(tg_sandbox::Root::Host),
         Root::Onnx => return Ok(tg_sandbox::Root::Own),
-        Root::Archive { name } => {
-            let mut files = inputs.files.as_slice().iter();
-            let file = files.find(|file| file.path == *name).ok_or(TaskRunError::NoArchive)?;
-            fs::write(&archive, file.bytes.as_slice())?;
-        }
+        Root::Archive { .. } if archive.exists() => {}
+        Root::Archive { .. } => return Err(TaskRunError::NoArchive),
         Root::Image { name } => {
             tg_sandbox::oci::pull(&tg_sandbox::oci::ImageName::new(&text(name)?)?, &archive)?;
         }
@@ -256,34 +357,42 @@ fn root(bench: &Path, inputs: &TaskInputs) -> Result<tg_sandbox::Root, TaskRunEr
     Ok(tg_sandbox::Root::Image(rootfs))
 }
 
-/// Puts the inputs where the sandbox finds them: a file as it is, files of a folder in a folder.
-fn put_in_place(bench: &Path, inputs: &TaskInputs) -> Result<Vec<Input>, TaskRunError> {
-    let mut folders = BTreeSet::new();
-    let mut placed = Vec::new();
+/// Puts the inputs where the sandbox finds them: each below a folder, under its path, and an image
+/// beside it. They are read in the order of their list, and to their end.
+fn put_in_place(
+    bench: &Path,
+    inputs: &TaskInputs,
+    from: &mut dyn Read,
+) -> Result<Vec<Input>, TaskRunError> {
+    let mut names = BTreeSet::new();
     for file in inputs.files.as_slice() {
-        if matches!(&inputs.root, Root::Archive { name } if *name == file.path) {
-            continue;
-        }
-        let path = text(&file.path)?;
-        let parts: Vec<Component<'_>> = Path::new(&path).components().collect();
-        let is_plain = parts.iter().all(|part| matches!(part, Component::Normal(_)));
-        match parts.as_slice() {
-            [Component::Normal(name)] if Some(path.as_str()) == name.to_str() => {
-                placed.push(Input::bytes(&path, file.bytes.as_slice())?);
-            }
-            [Component::Normal(folder), _, ..] if is_plain => {
-                let below = bench.join("in").join(&path);
-                fs::create_dir_all(below.parent().unwrap_or(bench))?;
-                fs::write(&below, file.bytes.as_slice())?;
-                folders.insert(folder.to_str().ok_or(TaskRunError::Text)?.to_owned());
-            }
-            _ => return Err(TaskRunError::Path { path }),
-        }
+        let target = if matches!(&inputs.root, Root::Archive { name } if *name == file.path) {
+            bench.join("image")
+        } else {
+            let path = text(&file.path)?;
+            names.insert(first_part(&path)?);
+            bench.join("in").join(&path)
+        };
+        fs::create_dir_all(target.parent().unwrap_or(bench))?;
+        // A path that is there twice would be two contents of one file.
+        let mut out = File::create_new(&target)?;
+        file.read(from, &mut out).map_err(|error| TaskRunError::Inputs(error.into()))?;
+        // Whatever the mask of this process is.
+        out.set_permissions(Permissions::from_mode(0o644))?;
     }
-    for folder in folders {
-        placed.push(Input::path(&folder, bench.join("in").join(&folder))?);
+    expect_end(from).map_err(TaskRunError::Inputs)?;
+    let place = |name: String| Ok(Input::path(&name, bench.join("in").join(&name))?);
+    names.into_iter().map(place).collect()
+}
+
+/// The first part of a path that leads nowhere else.
+fn first_part(path: &str) -> Result<String, TaskRunError> {
+    let mut parts = path.split('/');
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    match path.split('/').all(is_plain).then(|| parts.next()).flatten() {
+        Some(first) => Ok(first.to_owned()),
+        None => Err(TaskRunError::Path { path: path.to_owned() }),
     }
-    Ok(placed)
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! Running a tensor program for somebody: what goes in, what comes out, and everything that is
 //! needed later to show that it was done.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
-use tg_gateway::package::{Blobs, blobs};
+use tg_gateway::package::Parts;
 use tg_gateway::{PackageError, TensorInputs};
 use tg_tensor::commit::Salt;
 use tg_tensor::trace::{Run, Subject, Trace, TraceError, Witness, WitnessError, inputs_root};
 use tg_tensor::{Model, ModelError, Options, Program, RunError, Runner, Tensor, TensorError};
 use tg_types::hash::{Tag, tagged};
-use tg_types::{Bytes, Decode as _, Work};
+use tg_types::{Bytes, Work};
 
 const TRACE_SALT: Tag = Tag::new("tensorgrid/trace salt");
 
@@ -62,13 +63,16 @@ pub struct TensorRun {
 }
 
 impl TensorRun {
-    /// Runs what a package asks for, after checking that it is what the job names.
+    /// Runs what a package asks for, after checking that it is what the job names. A package that
+    /// is given away is dropped before the run, so that its model is in memory once.
     ///
     /// # Errors
     /// If the package is not what the job says, or does not run.
-    pub fn new(package: &TensorInputs, work: &Work) -> Result<Self, TensorRunError> {
-        let (model, inputs) = check_inputs(package, work)?;
-        let (inputs_salt, salt) = (Salt::new(package.salt), trace_salt(&package.salt));
+    pub fn new(package: impl Borrow<TensorInputs>, work: &Work) -> Result<Self, TensorRunError> {
+        let (model, inputs) = check_inputs(package.borrow(), work)?;
+        let secret = package.borrow().salt;
+        drop(package);
+        let (inputs_salt, salt) = (Salt::new(secret), trace_salt(&secret));
         let model = Arc::new(model);
         let runner = Runner::new(Arc::clone(&model), Options::default());
         let operations = runner.run_keeping(&inputs)?;
@@ -104,11 +108,11 @@ impl TensorRun {
     ///
     /// # Errors
     /// If there are too many or too large ones.
-    pub fn outputs(&self) -> Result<Blobs, TensorRunError> {
+    pub fn outputs(&self) -> Result<Parts, TensorRunError> {
         let witness = self.witness()?;
         let outputs = self.model.program().outputs().iter();
         let tensors = outputs.filter_map(|output| witness.tensor(output.value));
-        Ok(blobs(tensors.map(tensor_bytes).collect())?)
+        Ok(Parts::outputs(tensors.map(tensor_bytes).collect())?)
     }
 
     /// A lie for demonstrations: the same run with one number of the last operation changed, as
@@ -156,13 +160,12 @@ pub fn check_inputs(
     if is_named { Ok((model, inputs)) } else { Err(TensorRunError::OtherWork) }
 }
 
-/// The outputs of a program, as a package carries them.
+/// The outputs of a program, from their bytes.
 ///
 /// # Errors
 /// If there are too few or too many, or one cannot be read.
-pub fn read_outputs(program: &Program, plain: &[u8]) -> Result<Vec<Tensor>, TensorRunError> {
-    let given = Blobs::from_bytes(plain).map_err(|error| TensorRunError::Package(error.into()))?;
-    let (stated, given) = (program.outputs(), given.as_slice());
+pub fn read_outputs(program: &Program, given: &[Vec<u8>]) -> Result<Vec<Tensor>, TensorRunError> {
+    let stated = program.outputs();
     if stated.len() != given.len() {
         return Err(TensorRunError::OtherWork);
     }

@@ -2,24 +2,26 @@
 //! answers.
 
 use crate::card::{DoorCard, cards};
+use crate::local::{LocalError, LocalPackage};
 use crate::message::{Failure, ListedEntry, Reply, Request};
-use crate::package::{Holders, Package, PackageError, Whose, share_context};
+use crate::package::{Holders, PACKAGE_BYTES_MAX, Package, PackageError, Seal, share_context};
+use crate::stream::Plain;
 use futures::stream::FuturesUnordered;
-use futures::{StreamExt as _, TryFutureExt as _};
+use futures::{FutureExt as _, StreamExt as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tg_net::{
-    BlobGate, BlobId, CallError, CallHandler, FetchOrder, FrameStream, Peer, PeerId, Readers,
-    Route, ServeError, Services, ShareList,
+    BlobGate, BlobId, CallError, CallHandler, FrameStream, Peer, PeerId, Readers, Route,
+    ServeError, Services, ShareList,
 };
 use tg_privacy::{ContentKey, PrivacyLabel, Share, Threshold, WrapSecret, unwrap_share};
 use tg_types::genesis::ValidatorSeat;
 use tg_types::key::Domain;
 use tg_types::{
     AccountId, Action, Amount, Bytes, Decode, DecodeError, Encode, Genesis, GenesisHash, Hash32,
-    Height, JobId, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignatures, SecretKey,
-    StateKey, Tick, Tier, TxBody, TxId, Voucher,
+    Height, JobId, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignature,
+    SeatSignatures, SecretKey, StateKey, Tick, Tier, TxBody, TxId, Voucher,
 };
 
 /// Why a validator gave no useful answer.
@@ -63,6 +65,16 @@ pub enum GatewayError {
         /// How many must.
         needed: usize,
     },
+    /// Too few validators keep a package.
+    #[error("{found} validators keep the package, {needed} must")]
+    NotKept {
+        /// How many do.
+        found: usize,
+        /// How many must.
+        needed: usize,
+        /// What the last of the others said.
+        source: Option<Box<Self>>,
+    },
     /// No validator is known.
     #[error("no validator is known")]
     NoValidator,
@@ -71,12 +83,13 @@ pub enum GatewayError {
     OtherNetwork,
 }
 
-/// A package whose key is known.
-pub struct Opened {
-    /// The key.
-    pub key: ContentKey,
-    /// What is in it; an error if the key does not open it.
-    pub plain: Result<Vec<u8>, PackageError>,
+impl From<LocalError> for GatewayError {
+    fn from(error: LocalError) -> Self {
+        match error {
+            LocalError::Blob(error) => Self::Blob(error),
+            LocalError::Package(error) => Self::Package(error),
+        }
+    }
 }
 
 /// A package that validators keep.
@@ -298,20 +311,37 @@ impl Gateway {
         late: Duration,
         wanted: impl Fn(PeerId, Reply) -> Option<T>,
     ) -> Vec<T> {
-        let ask = |to: PeerId| self.ask_one(to, request).map_ok(move |reply| (to, reply));
-        let mut calls: FuturesUnordered<_> = self.validators.iter().copied().map(ask).collect();
+        let wanted = &wanted;
+        let ask = |to: PeerId| {
+            self.ask_one(to, request).map(move |reply| {
+                reply.and_then(|it| wanted(to, it).ok_or(GatewayError::Unexpected))
+            })
+        };
+        self.gather(self.validators.iter().copied().map(ask).collect(), late).await.0
+    }
+
+    /// Collects what all of them say and what the last one said that failed. When a quorum has
+    /// answered, the others have as long again, and so long at least.
+    async fn gather<T>(
+        &self,
+        mut calls: FuturesUnordered<impl Future<Output = Result<T, GatewayError>>>,
+        late: Duration,
+    ) -> (Vec<T>, Option<GatewayError>) {
         let started = Instant::now();
-        let (mut found, mut end) = (Vec::new(), None);
+        let (mut found, mut end, mut failed) = (Vec::new(), None, None);
         loop {
             let left = end.map_or(Duration::MAX, |end: Instant| {
                 end.saturating_duration_since(Instant::now())
             });
             let Ok(Some(answer)) = tokio::time::timeout(left, calls.next()).await else {
-                return found;
+                return (found, failed);
             };
             match answer {
-                Ok((from, reply)) => found.extend(wanted(from, reply)),
-                Err(error) => tracing::debug!(%error, "a validator does not do what it is asked"),
+                Ok(answer) => found.push(answer),
+                Err(error) => {
+                    tracing::debug!(%error, "a validator does not do what it is asked");
+                    failed = Some(error);
+                }
             }
             if end.is_none() && found.len() >= self.quorum {
                 end = Some(Instant::now() + started.elapsed().max(late));
@@ -442,28 +472,89 @@ impl Gateway {
         Ok(Holders { keys, seats: self.seats.len() })
     }
 
-    /// Stores a package here and has it kept by validators: by a quorum at least, who vouch for it.
+    /// Seals something and has it kept by validators. What is large passes through a file.
+    ///
+    /// # Errors
+    /// If it is too large, cannot be read, there is no room, or too few of them keep it.
+    pub async fn keep(&self, seal: Seal, plain: Box<dyn Plain>) -> Result<Kept, GatewayError> {
+        let blobs = self.peer.blobs();
+        let bytes = seal.bytes(plain.as_ref())?;
+        let mut draft = blobs.draft(bytes).await.map_err(GatewayError::Blob)?;
+        let written = if draft.is_file() {
+            let writing = tokio::task::spawn_blocking(move || {
+                seal.write(plain.as_ref(), &mut draft).map(|()| draft)
+            });
+            writing.await.map_err(|_| GatewayError::Unexpected)??
+        } else {
+            seal.write(plain.as_ref(), &mut draft)?;
+            draft
+        };
+        let stored = blobs.add_draft(written).await.map_err(GatewayError::Blob)?;
+        let kept = self.keep_stored(stored.id, bytes).await;
+        self.drop_copy(stored.id).await;
+        kept
+    }
+
+    /// Has a package kept once more that validators gave us.
     ///
     /// # Errors
     /// If too few of them keep it.
-    pub async fn keep(&self, package: &Package) -> Result<Kept, GatewayError> {
-        let bytes = package.to_bytes();
-        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let stored = self.peer.blobs().add_bytes(bytes).await.map_err(GatewayError::Blob)?;
-        self.shares.share(stored.id, Readers::Everybody).map_err(GatewayError::Blob)?;
-        let package = PackageRef { id: Hash32::new(*stored.id.as_bytes()), bytes: length };
+    pub async fn keep_again(&self, package: &LocalPackage) -> Result<Kept, GatewayError> {
+        let PackageRef { id, bytes } = package.package();
+        self.keep_stored(BlobId::new(*id.as_bytes()), bytes).await
+    }
+
+    /// Has a package kept that is in our store: by a quorum at least, who vouch for it.
+    async fn keep_stored(&self, id: BlobId, bytes: u64) -> Result<Kept, GatewayError> {
+        self.shares.share(id, Readers::Everybody).map_err(GatewayError::Blob)?;
+        let package = PackageRef { id: Hash32::new(*id.as_bytes()), bytes };
         let packages = Packages::new(vec![package]).map_err(|_| GatewayError::Unexpected)?;
-        let request = Request::Keep { packages: packages.clone() };
-        let wanted = |_, reply| {
-            let Reply::Held { signature } = reply else { return None };
-            signature.is_valid(&self.domain, &self.seats, &packages).then_some(signature)
-        };
-        let signatures = self.ask_all(&request, SLOW, wanted).await;
-        self.shares.unshare(stored.id);
-        self.drop_copy(stored.id).await;
-        self.check_quorum(signatures.len())?;
+        let ask = |to: PeerId| self.keep_at(to, &packages);
+        let asked = self.validators.iter().copied().map(ask).collect();
+        let (signatures, failed) = self.gather(asked, SLOW).await;
+        self.shares.unshare(id);
+        let (found, needed) = (signatures.len(), self.quorum);
+        if found < needed {
+            return Err(GatewayError::NotKept { found, needed, source: failed.map(Box::new) });
+        }
         let signatures = SeatSignatures::new(signatures).map_err(|_| GatewayError::Unexpected)?;
         Ok(Kept { package, voucher: Voucher { packages, signatures } })
+    }
+
+    /// Has a package kept by one validator, who says that it takes longer if it is large. A call
+    /// that is lost on the way is made again as long as the validator goes on reading.
+    async fn keep_at(
+        &self,
+        to: PeerId,
+        packages: &Packages,
+    ) -> Result<SeatSignature, GatewayError> {
+        let request = Request::Keep { packages: packages.clone() };
+        let before = self.peer.blobs().traffic().sent_bytes;
+        let (mut sent, mut idle) = (before, 0);
+        loop {
+            let error = match self.ask_one(to, &request).await {
+                Ok(Reply::Held { signature })
+                    if signature.is_valid(&self.domain, &self.seats, packages) =>
+                {
+                    return Ok(signature);
+                }
+                Ok(_) => return Err(GatewayError::Unexpected),
+                Err(error @ (GatewayError::Refused(Failure::Busy) | GatewayError::Call(_))) => {
+                    error
+                }
+                Err(error) => return Err(error),
+            };
+            let now = self.peer.blobs().traffic().sent_bytes;
+            if now == before && matches!(error, GatewayError::Call(_)) {
+                return Err(error); // nobody is there who could go on reading
+            }
+            idle = if now > sent { 0 } else { idle + 1 };
+            sent = now;
+            if idle >= IDLE_MAX {
+                return Err(error);
+            }
+            tokio::time::sleep(KEEP_AGAIN).await;
+        }
     }
 
     const fn check_quorum(&self, found: usize) -> Result<(), GatewayError> {
@@ -483,28 +574,35 @@ impl Gateway {
     /// Fetches a package from validators.
     ///
     /// # Errors
-    /// If none of them has it.
-    pub async fn package(&self, id: &Hash32, bytes: u64) -> Result<Package, GatewayError> {
-        let id = BlobId::new(*id.as_bytes());
-        let order =
-            FetchOrder { id, from: self.validators.clone(), bytes_max: bytes, progress: None };
-        self.peer.blobs().fetch(order).await.map_err(GatewayError::Fetch)?;
-        let read = self.peer.blobs().read(id, bytes).await.map_err(GatewayError::Blob)?;
-        self.drop_copy(id).await;
-        Ok(Package::from_bytes(&read)?)
+    /// If none of them has it, or there is no room.
+    pub async fn package(&self, id: &Hash32, bytes: u64) -> Result<LocalPackage, GatewayError> {
+        if bytes > PACKAGE_BYTES_MAX {
+            return Err(PackageError::TooLarge { found: bytes, max: PACKAGE_BYTES_MAX }.into());
+        }
+        let (blob, from) = (BlobId::new(*id.as_bytes()), self.validators.clone());
+        if let Err(error) = crate::fetch::fetch(&self.peer, blob, from, bytes).await {
+            self.drop_copy(blob).await;
+            return Err(GatewayError::Fetch(error));
+        }
+        match LocalPackage::new(self.peer.clone(), id, bytes).await {
+            Ok(package) => Ok(package),
+            Err(error) => {
+                self.drop_copy(blob).await;
+                Err(error.into())
+            }
+        }
     }
 
-    /// Collects enough shares for the key of a job's package, and opens it.
+    /// Collects enough shares for the key of a job's package.
     ///
     /// # Errors
     /// If too few validators give theirs (the chain must have chosen us), or they give no key.
-    pub async fn open_inputs(
+    pub async fn key(
         &self,
         job: JobId,
         package: &Package,
-        whose: &Whose,
         secret: &WrapSecret,
-    ) -> Result<Opened, GatewayError> {
+    ) -> Result<ContentKey, GatewayError> {
         let Package::Escrowed { book, .. } = package else {
             return Err(PackageError::Kind.into());
         };
@@ -520,8 +618,7 @@ impl Gateway {
         if shares.len() < needed {
             return Err(GatewayError::TooFew { found: shares.len(), needed });
         }
-        let key = package.key_of(&shares)?;
-        Ok(Opened { plain: package.open_inputs_with(&key, whose), key })
+        Ok(package.key_of(&shares)?)
     }
 
     /// Asks another peer that said hello to a validator.
@@ -548,6 +645,13 @@ const SILENCE: Duration = Duration::from_secs(4);
 /// From when on a validator counts as slow: what is waited for is then had from others. A round
 /// trip across the world takes a third of it.
 pub const SLOW: Duration = Duration::from_secs(1);
+
+/// How often in a row a validator may ask for patience, or be lost, while it reads nothing of a
+/// package that it is to keep.
+const IDLE_MAX: u32 = 3;
+
+/// How long to wait before it is asked again.
+const KEEP_AGAIN: Duration = Duration::from_millis(200);
 
 /// How long another provider may take to answer.
 const PEER_WAIT: Duration = Duration::from_secs(5);

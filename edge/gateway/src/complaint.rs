@@ -1,24 +1,32 @@
 //! Whether a package opens, once its key is public. Every validator that keeps the package comes to
 //! the same answer, because nothing but the key, the package and the chain goes into it.
 
-use crate::package::{Package, Results, Whose, result_key_hash};
+use crate::package::{Package, PackageError, Results, Whose, result_key_hash};
+use std::io::Read;
 use tg_privacy::{ContentKey, WrapSecret};
-use tg_types::{AccountId, Decode, GenesisHash, JobId, JobSpec, Message, RunResult};
+use tg_types::{AccountId, GenesisHash, JobId, JobSpec, Message, RunResult};
 
-/// Who knows what is inside packages. Validators keep them and understand nothing of it.
+/// Who knows what is inside packages. Validators keep them and understand nothing of it. What is
+/// inside is read as it is opened, to its end.
 pub trait Contents: Send + Sync + 'static {
     /// Whether these are the inputs that a job names.
-    fn are_inputs(&self, spec: &JobSpec, plain: &[u8]) -> bool;
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn are_inputs(&self, spec: &JobSpec, plain: &mut dyn Read) -> Result<bool, PackageError>;
 
     /// Whether this is the output that a result names. Tensor programs are given as the chain has
     /// them on record.
+    ///
+    /// # Errors
+    /// If it cannot be read.
     fn is_output(
         &self,
         spec: &JobSpec,
         program: Option<&[u8]>,
         result: &RunResult,
-        plain: &[u8],
-    ) -> bool;
+        plain: &mut dyn Read,
+    ) -> Result<bool, PackageError>;
 }
 
 /// A complaint with all that decides it.
@@ -31,46 +39,58 @@ pub(crate) struct Case<'a> {
     pub(crate) result: Option<RunResult>,
     /// The bytes of the job's program, if it has one.
     pub(crate) program: Option<&'a [u8]>,
-    /// The bytes of the package that is complained about.
-    pub(crate) package: &'a [u8],
 }
 
 impl Case<'_> {
     /// Whether the package opens with this key to what the chain says is in it. A key that is not
     /// the one of the package shows nothing: then the package counts as one that opens.
-    pub(crate) fn opens(&self, about: Message, key: [u8; 32], contents: &dyn Contents) -> bool {
-        let package = Package::from_bytes(self.package);
-        match about {
-            Message::Inputs => {
-                let Ok(package) = package else { return false };
-                let key = ContentKey::new(key);
-                if !package.is_key(&key) {
-                    return true;
-                }
-                let plain = package.open_inputs_with(&key, &self.whose());
-                plain.is_ok_and(|plain| contents.are_inputs(self.spec, &plain))
-            }
-            Message::Result => {
-                let secret = WrapSecret::from_seed(key);
-                if result_key_hash(secret.public()) != self.spec.result_key.hash {
-                    return true;
-                }
-                package.is_ok_and(|package| self.holds_result(&package, &secret, contents))
-            }
+    ///
+    /// # Errors
+    /// If the package could not be read here, which says nothing about it.
+    pub(crate) fn opens(
+        &self,
+        about: Message,
+        key: [u8; 32],
+        package: impl Read,
+        contents: &dyn Contents,
+    ) -> Result<bool, PackageError> {
+        match self.tried(about, key, package, contents) {
+            Err(error) if error.is_wrong() => Ok(false),
+            tried => tried,
         }
     }
 
-    fn holds_result(
+    fn tried(
         &self,
-        package: &Package,
-        secret: &WrapSecret,
+        about: Message,
+        key: [u8; 32],
+        mut package: impl Read,
         contents: &dyn Contents,
-    ) -> bool {
-        let Some(result) = self.result else { return true };
-        let Ok(opened) = package.open_output(secret, &self.whose()) else { return false };
-        let Ok(results) = Results::from_bytes(&opened) else { return false };
-        let is_output = |plain| contents.is_output(self.spec, self.program, &result, plain);
-        results.of(&self.job).is_some_and(is_output)
+    ) -> Result<bool, PackageError> {
+        match about {
+            Message::Inputs => {
+                let head = Package::read(&mut package)?;
+                let key = ContentKey::new(key);
+                if !head.is_key(&key) {
+                    return Ok(true);
+                }
+                let mut plain = head.open_inputs(&key, &self.whose(), package)?;
+                contents.are_inputs(self.spec, &mut plain)
+            }
+            Message::Result => {
+                let secret = WrapSecret::from_seed(key);
+                let Some(result) = self.result else { return Ok(true) };
+                if result_key_hash(secret.public()) != self.spec.result_key.hash {
+                    return Ok(true);
+                }
+                let head = Package::read(&mut package)?;
+                let mut plain = head.open_output(&secret, &self.whose(), package)?;
+                let is_output = Results::read(&mut plain, &self.job, |plain| {
+                    contents.is_output(self.spec, self.program, &result, plain)
+                });
+                Ok(is_output?.unwrap_or(false))
+            }
+        }
     }
 
     const fn whose(&self) -> Whose {
@@ -81,23 +101,33 @@ impl Case<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Case, Contents};
-    use crate::package::{Holders, Package, Results, Whose, result_key_hash};
+    use crate::package::{Holders, Package, PackageError, Results, Seal, Whose, result_key_hash};
+    use crate::stream::Plain;
+    use std::io::Read;
     use tg_privacy::{WrapPublic, WrapSecret};
     use tg_types::{
-        AccountId, Amount, DurationMs, Encode as _, GenesisHash, Hash32, JobId, JobSpec, Message,
-        Needs, ResultKey, RunResult, SecretKey, Tier, Work,
+        AccountId, Amount, DurationMs, GenesisHash, Hash32, JobId, JobSpec, Message, Needs,
+        ResultKey, RunResult, SecretKey, Tier, Work,
     };
 
     /// Contents that are right if they are these.
     struct Only(&'static [u8]);
 
     impl Contents for Only {
-        fn are_inputs(&self, _: &JobSpec, plain: &[u8]) -> bool {
-            plain == self.0
+        fn are_inputs(&self, _: &JobSpec, plain: &mut dyn Read) -> Result<bool, PackageError> {
+            let mut found = Vec::new();
+            plain.read_to_end(&mut found)?;
+            Ok(found == self.0)
         }
 
-        fn is_output(&self, _: &JobSpec, _: Option<&[u8]>, _: &RunResult, plain: &[u8]) -> bool {
-            plain == self.0
+        fn is_output(
+            &self,
+            spec: &JobSpec,
+            _: Option<&[u8]>,
+            _: &RunResult,
+            plain: &mut dyn Read,
+        ) -> Result<bool, PackageError> {
+            self.are_inputs(spec, plain)
         }
     }
 
@@ -133,20 +163,27 @@ mod tests {
         }
     }
 
+    /// A package in memory.
+    fn sealed(seal: Seal, plain: &dyn Plain) -> Vec<u8> {
+        let mut package = Vec::new();
+        seal.write(plain, &mut package).expect("seals");
+        package
+    }
+
     fn opens(package: &[u8], about: Message, key: [u8; 32]) -> bool {
         let hash = Hash32::new([0; 32]);
         let result = RunResult { output: hash, trace: hash, package: hash, package_bytes: 0 };
         let (spec, result) = (&spec(), Some(result));
         let (genesis, owner) = (GENESIS, owner());
-        let case = Case { genesis, job: JOB, owner, spec, result, program: None, package };
-        case.opens(about, key, &Only(b"right"))
+        let case = Case { genesis, job: JOB, owner, spec, result, program: None };
+        case.opens(about, key, package, &Only(b"right")).expect("is in memory")
     }
 
     /// A sealed result: of which job, what, for whom and to which key.
     fn result(job: JobId, plain: &[u8], owner: AccountId, to: &WrapPublic) -> Vec<u8> {
-        let results = Results::new(vec![(job, plain.to_vec())]).expect("one").to_bytes();
+        let results = Results::new(vec![(job, Box::new(plain.to_vec()))]).expect("one");
         let whose = Whose { genesis: GENESIS, owner };
-        Package::seal_output(&results, &whose, to, numbers()).expect("seals").to_bytes()
+        sealed(Seal::output(&whose, to, numbers()).expect("a seal"), &results)
     }
 
     #[test]
@@ -181,11 +218,12 @@ mod tests {
         let keys = vec![WrapSecret::from_seed([8; 32]).public().clone()];
         let seal = |plain: &[u8], whose: &Whose| {
             let holders = Holders { keys: keys.clone(), seats: 1 };
-            let package = Package::seal_inputs(plain, whose, &holders, numbers()).expect("seals");
-            let share =
-                package.share_of(&WrapSecret::from_seed([8; 32]), GENESIS).expect("a share");
-            let key = *package.key_of(&[share]).expect("a key").expose();
-            (package.to_bytes(), key)
+            let seal = Seal::inputs(whose, &holders, numbers()).expect("a holder");
+            let package = sealed(seal, &plain.to_vec());
+            let head = Package::read(&mut package.as_slice()).expect("a head");
+            let share = head.share_of(&WrapSecret::from_seed([8; 32]), GENESIS).expect("a share");
+            let key = *head.key_of(&[share]).expect("a key").expose();
+            (package, key)
         };
         let (good, key) = seal(b"right", &whose);
         assert!(opens(&good, Message::Inputs, key));

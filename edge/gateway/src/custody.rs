@@ -5,7 +5,7 @@
 use crate::complaint::Case;
 use crate::door::{Door, Shared};
 use crate::keeper::later;
-use crate::message::Failure;
+use crate::package::PackageError;
 use crate::report;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -143,8 +143,10 @@ enum JudgeError {
     NoJob,
     #[error("chain does not answer")]
     Chain(#[from] tg_chain::ChainError),
-    #[error(transparent)]
-    Package(#[from] Failure),
+    #[error("package is not here")]
+    Blob(#[from] tg_net::BlobError),
+    #[error("package cannot be read here")]
+    Package(#[from] PackageError),
     #[error("judging broke off")]
     Panicked,
     #[error(transparent)]
@@ -166,16 +168,17 @@ async fn judge(
     };
     let mut opens = false;
     for (package, result) in complained_about(&entry, about) {
-        let package = shared.read(BlobId::new(*package.as_bytes())).await?;
+        let blobs = shared.config.peer.blobs();
+        let package = blobs.open(BlobId::new(*package.as_bytes())).await?;
         let (entry, program) = (entry.clone(), program.clone());
         let (genesis, contents) = (chain.genesis().hash(), Arc::clone(&shared.config.contents));
         let judged = tokio::task::spawn_blocking(move || {
             let (owner, spec) = (entry.owner, &entry.spec);
-            let (program, package) = (program.as_deref(), &package);
-            let case = Case { genesis, job, owner, spec, result, program, package };
-            case.opens(about, key, contents.as_ref())
+            let program = program.as_deref();
+            let case = Case { genesis, job, owner, spec, result, program };
+            case.opens(about, key, package, contents.as_ref())
         });
-        opens |= judged.await.map_err(|_| JudgeError::Panicked)?;
+        opens |= judged.await.map_err(|_| JudgeError::Panicked)??;
     }
     let action = Action::JudgeComplaint { job, opens };
     let _turn = shared.judge_turn.lock().await;

@@ -1,17 +1,19 @@
 //! The answering side, at a validator.
 
 use crate::complaint::Contents;
-use crate::keeper::{Keeper, Room};
+use crate::fetch::{Arrivals, Fetched};
+use crate::keeper::{Credit, Keeper, Room};
 use crate::message::{EVENTS_MAX, EventList, Failure, LISTED_MAX, ListedEntry, Reply, Request};
 use crate::package::{PACKAGE_BYTES_MAX, Package, share_context};
 use crate::presence::Seen;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tg_chain::{Chain, FinalReceipts, Outcome};
 use tg_ledger::{JobEntry, NodeEntry, keys};
 use tg_net::{
-    BlobError, BlobId, CallHandler, FetchOrder, Peer, PeerId, Readers, ReplySender, ServeError,
+    BlobError, BlobId, CallHandler, FetchError, Peer, PeerId, Readers, ReplySender, ServeError,
     Services, ShareList,
 };
 use tg_privacy::{Randomness, Share, WrapContext, WrapPublic, WrapSecret, wrap_share};
@@ -19,9 +21,14 @@ use tg_types::{
     AccountId, Action, Amount, Bytes, CheckedTx, Decode, Encode, Hash32, JobId, JobStatus, Lane,
     List, Memo, NodeId, Noun, PackageRef, Packages, SeatSignature, SecretKey, SignedTx, TxBody,
 };
+use tokio::time::Instant;
 
 /// Packages whose share is kept at hand.
 const SHARES_MAX: usize = 4_096;
+
+/// How long somebody waits for packages to arrive before being told to ask again; well below the
+/// time after which a call counts as lost.
+const KEEP_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The lane in which trial money is sent, so that other senders are not in the way.
 const FAUCET_LANE: u8 = 7;
@@ -71,6 +78,8 @@ pub(crate) struct Shared {
     shares_list: Arc<ShareList>,
     /// What is kept. A lock, because calls come from any task and hold it briefly.
     keeper: Mutex<Keeper>,
+    /// What is on its way.
+    arrivals: Arrivals,
     /// Shares that were looked up. A lock, for the same reason.
     shares: Mutex<BTreeMap<BlobId, (Share, WrapContext)>>,
     seen: Seen,
@@ -98,6 +107,7 @@ impl Door {
             seat,
             shares_list,
             keeper: Mutex::default(),
+            arrivals: Arrivals::default(),
             shares: Mutex::default(),
             seen: Seen::default(),
             faucet_turn: tokio::sync::Mutex::default(),
@@ -152,7 +162,7 @@ async fn send(reply: &ReplySender, answer: &Reply) {
 }
 
 impl Shared {
-    async fn answer(&self, from: PeerId, request: Request) -> Result<Reply, Failure> {
+    async fn answer(self: &Arc<Self>, from: PeerId, request: Request) -> Result<Reply, Failure> {
         match request {
             Request::Status => self.status(),
             Request::Hello { relay } => {
@@ -254,9 +264,11 @@ impl Shared {
 
     /// Fetches packages from whoever offers them, gives them to everybody who knows their names,
     /// for they are sealed, and vouches for them.
-    async fn keep(&self, from: PeerId, packages: &Packages) -> Result<Reply, Failure> {
+    async fn keep(self: &Arc<Self>, from: PeerId, packages: &Packages) -> Result<Reply, Failure> {
+        let until = Instant::now() + KEEP_PATIENCE;
         for package in packages.as_slice() {
-            self.keep_one(from, *package).await?;
+            let kept = self.keep_one(from, *package);
+            tokio::time::timeout_at(until, kept).await.unwrap_or(Err(Failure::Busy))?;
         }
         let DoorConfig { key, chain, .. } = &self.config;
         let seat = self.seat.ok_or(Failure::Unavailable)?;
@@ -264,33 +276,58 @@ impl Shared {
         Ok(Reply::Held { signature })
     }
 
-    async fn keep_one(&self, from: PeerId, package: PackageRef) -> Result<(), Failure> {
+    /// Keeps a package that is here, or has it fetched. That goes on when whoever waits for it is
+    /// told that it takes longer, or leaves.
+    async fn keep_one(self: &Arc<Self>, from: PeerId, package: PackageRef) -> Result<(), Failure> {
         let PackageRef { id, bytes } = package;
         let id = BlobId::new(*id.as_bytes());
-        let most = u64::try_from(PACKAGE_BYTES_MAX).unwrap_or(u64::MAX);
         let (header, _) = self.config.chain.tip().ok_or(Failure::Busy)?;
-        if bytes > most {
+        if bytes > PACKAGE_BYTES_MAX {
             return Err(Failure::Quota);
         }
-        let room = self.keeper().reserve(from, id, bytes, header.tick);
+        let credit = Credit::with_free(self.config.peer.blobs().free_bytes());
+        let room = self.keeper().reserve(from, id, bytes, header.tick, credit);
         if room == Room::None {
             return Err(Failure::Quota);
         }
+        let arriving = self.arrivals.get((id, bytes), || {
+            let shared = Arc::clone(self);
+            async move { shared.arrive(from, id, bytes, room).await }
+        });
+        arriving.await
+    }
+
+    async fn arrive(
+        self: Arc<Self>,
+        from: PeerId,
+        id: BlobId,
+        bytes: u64,
+        room: Room,
+    ) -> Result<(), Failure> {
         let fetched = self.fetch(from, id, bytes).await;
-        if fetched.is_err() && room == Room::Made {
-            self.keeper().forget(&id);
+        match (&fetched, self.config.chain.tip()) {
+            (Ok(()), Some((header, _))) => self.keeper().arrived(&id, header.tick),
+            (Ok(()), None) => {}
+            (Err(_), _) if room == Room::Made => {
+                self.keeper().forget(&id);
+                self.drop_package(id).await;
+            }
+            (Err(_), _) => {}
         }
+        self.arrivals.remove(&(id, bytes));
         fetched
     }
 
     async fn fetch(&self, from: PeerId, id: BlobId, bytes: u64) -> Result<(), Failure> {
-        let order = FetchOrder { id, from: vec![from], bytes_max: bytes, progress: None };
-        let fetched = self.config.peer.blobs().fetch(order).await.map_err(|error| {
-            tracing::warn!(%error, "a package could not be fetched");
-            Failure::NoPackage
-        })?;
-        if fetched.size_bytes != bytes {
-            return Err(Failure::NoPackage);
+        let peer = &self.config.peer;
+        match crate::fetch::fetch(peer, id, vec![from], bytes).await {
+            Ok(Fetched { size_bytes }) if size_bytes == bytes => {}
+            Ok(_) => return Err(Failure::NoPackage),
+            Err(error) => {
+                tracing::warn!(%error, "a package could not be fetched");
+                let is_room = matches!(error, FetchError::Blob(BlobError::NoRoom { .. }));
+                return Err(if is_room { Failure::NoRoom } else { Failure::NoPackage });
+            }
         }
         self.look_inside(id).await?;
         self.give_to_all(id).map_err(|_| Failure::Quota)
@@ -304,8 +341,7 @@ impl Shared {
     /// Holds what a package says against what a validator can know: if it has shares of a key, ours
     /// must be among them. So whoever is given a quorum of shares can put the key together.
     async fn look_inside(&self, id: BlobId) -> Result<(), Failure> {
-        let package = self.read(id).await?;
-        let package = Package::from_bytes(&package).map_err(|_| Failure::NoPackage)?;
+        let package = self.head(id).await?;
         match package {
             Package::Escrowed { .. } => self.share_in(id, &package).map(|_| ()),
             Package::Direct { .. } => Ok(()),
@@ -316,10 +352,11 @@ impl Shared {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bytes of a package.
-    pub(crate) async fn read(&self, id: BlobId) -> Result<Vec<u8>, Failure> {
-        let most = u64::try_from(PACKAGE_BYTES_MAX).unwrap_or(u64::MAX);
-        self.config.peer.blobs().read(id, most).await.map_err(|_| Failure::NoPackage)
+    /// What a package begins with.
+    async fn head(&self, id: BlobId) -> Result<Package, Failure> {
+        let opened = self.config.peer.blobs().open(id).await;
+        let mut package = opened.map_err(|_| Failure::NoPackage)?;
+        Package::read(&mut package).map_err(|_| Failure::NoPackage)
     }
 
     /// Gives up the bytes of a package, unless somebody has handed it in again.
@@ -351,8 +388,7 @@ impl Shared {
         if let Some(known) = self.known_share(id) {
             return Ok(known);
         }
-        let package = Package::from_bytes(&self.read(id).await?);
-        self.share_in(id, &package.map_err(|_| Failure::NoPackage)?)
+        self.share_in(id, &self.head(id).await?)
     }
 
     fn share_in(&self, id: BlobId, package: &Package) -> Result<(Share, WrapContext), Failure> {

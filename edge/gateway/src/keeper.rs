@@ -3,18 +3,42 @@
 //! Keeping is paid for by the transaction that names a package on chain. Until there is one, a
 //! package is kept for a moment and on credit: so much for one peer, so much for all.
 
+use crate::package::PACKAGE_BYTES_MAX;
 use std::collections::BTreeMap;
-use tg_net::{BlobId, PeerId};
+use tg_net::{BlobId, PeerId, ROOM_LEFT_BYTES};
 use tg_types::{DurationMs, Tick};
 
 /// How long a package is kept that nothing on chain names.
 const UNNAMED_KEPT: DurationMs = DurationMs::new(10 * 60 * 1000);
 
-/// Bytes that are kept on credit for one peer.
-const CREDIT_PER_PEER_MAX: u64 = 1 << 30;
+/// How fast a package must come at least, while that is all that is known of it. Slower than the
+/// lines of homes, so that nobody is cut off who keeps sending.
+const ARRIVAL_BYTES_PER_SECOND: u64 = 1 << 20;
 
-/// Bytes that are kept on credit for all.
-const CREDIT_MAX: u64 = 8 << 30;
+/// What may be kept on credit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Credit {
+    /// Bytes for one peer.
+    per_peer: u64,
+    /// Bytes for all.
+    all: u64,
+}
+
+impl Credit {
+    /// In memory, of which there is little.
+    const IN_MEMORY: Self = Self { per_peer: 1 << 30, all: 8 << 30 };
+
+    /// On a disk with so many bytes free: a quarter of them for one peer, half for all, and never
+    /// more than one package of the largest size for one, and four of them for all.
+    pub(crate) fn with_free(free: Option<u64>) -> Self {
+        let Some(free) = free else { return Self::IN_MEMORY };
+        let free = free.saturating_sub(ROOM_LEFT_BYTES);
+        Self {
+            per_peer: (free / 4).min(PACKAGE_BYTES_MAX),
+            all: (free / 2).min(PACKAGE_BYTES_MAX.saturating_mul(4)),
+        }
+    }
+}
 
 /// The packages a validator keeps.
 #[derive(Debug, Default)]
@@ -45,8 +69,16 @@ pub(crate) enum Room {
 
 impl Keeper {
     /// Makes room for a package that a peer hands in.
-    pub(crate) fn reserve(&mut self, peer: PeerId, id: BlobId, bytes: u64, now: Tick) -> Room {
-        let until = later(now, UNNAMED_KEPT);
+    pub(crate) fn reserve(
+        &mut self,
+        peer: PeerId,
+        id: BlobId,
+        bytes: u64,
+        now: Tick,
+        credit: Credit,
+    ) -> Room {
+        let arrival = bytes / ARRIVAL_BYTES_PER_SECOND * 1000;
+        let until = later(later(now, UNNAMED_KEPT), DurationMs::new(arrival));
         if let Some(held) = self.held.get_mut(&id) {
             held.until = held.until.max(until);
             return Room::Held;
@@ -54,12 +86,19 @@ impl Keeper {
         let total: u64 = self.credit.values().sum();
         let of_peer = self.credit.get(&peer).copied().unwrap_or(0);
         let fits = |sum: u64, max: u64| sum.checked_add(bytes).is_some_and(|sum| sum <= max);
-        if !fits(total, CREDIT_MAX) || !fits(of_peer, CREDIT_PER_PEER_MAX) {
+        if !fits(total, credit.all) || !fits(of_peer, credit.per_peer) {
             return Room::None;
         }
         self.credit.insert(peer, of_peer + bytes);
         self.held.insert(id, Held { bytes, until, on_credit: Some(peer) });
         Room::Made
+    }
+
+    /// A package is here now: from now on it has as long to be named as any other.
+    pub(crate) fn arrived(&mut self, id: &BlobId, now: Tick) {
+        if let Some(held) = self.held.get_mut(id).filter(|held| held.on_credit.is_some()) {
+            held.until = later(now, UNNAMED_KEPT);
+        }
     }
 
     /// Whether a package is kept.
@@ -118,9 +157,12 @@ pub(crate) fn later(now: Tick, span: DurationMs) -> Tick {
 
 #[cfg(test)]
 mod tests {
-    use super::{CREDIT_MAX, CREDIT_PER_PEER_MAX, Keeper, Room, UNNAMED_KEPT, later};
-    use tg_net::{BlobId, PeerId};
+    use super::{Credit, Keeper, Room, UNNAMED_KEPT, later};
+    use crate::package::PACKAGE_BYTES_MAX;
+    use tg_net::{BlobId, PeerId, ROOM_LEFT_BYTES};
     use tg_types::{SecretKey, Tick};
+
+    const CREDIT: Credit = Credit::IN_MEMORY;
 
     fn peer(number: u8) -> PeerId {
         PeerId::of(&SecretKey::from_seed([number; 32]))
@@ -136,7 +178,7 @@ mod tests {
         let (now, soon) = (Tick::ZERO, later(Tick::ZERO, UNNAMED_KEPT));
         let date = later(soon, UNNAMED_KEPT);
         for number in [1, 2] {
-            assert_eq!(keeper.reserve(peer(1), blob(number), 10, now), Room::Made);
+            assert_eq!(keeper.reserve(peer(1), blob(number), 10, now, CREDIT), Room::Made);
         }
         keeper.name(&blob(2), date);
         keeper.name(&blob(9), date); // of somebody else's keeping
@@ -152,24 +194,46 @@ mod tests {
     fn credit_is_bounded_for_one_and_for_all_and_is_given_back() {
         let mut keeper = Keeper::default();
         let now = Tick::ZERO;
-        let full = CREDIT_PER_PEER_MAX;
+        let full = CREDIT.per_peer;
         let mut reserve =
-            |by: u8, number: u8, bytes| keeper.reserve(peer(by), blob(number), bytes, now);
+            |by: u8, number: u8, bytes| keeper.reserve(peer(by), blob(number), bytes, now, CREDIT);
         assert_eq!(reserve(1, 1, full + 1), Room::None);
         assert_eq!(reserve(1, 1, u64::MAX), Room::None);
         assert_eq!(reserve(1, 1, full), Room::Made);
         assert_eq!(reserve(1, 1, full), Room::Held);
         assert_eq!(reserve(2, 1, u64::MAX), Room::Held);
         assert_eq!(reserve(1, 2, 1), Room::None);
-        let all = u8::try_from(CREDIT_MAX / CREDIT_PER_PEER_MAX).expect("few");
+        let all = u8::try_from(CREDIT.all / CREDIT.per_peer).expect("few");
         for number in 2..=all {
             assert_eq!(reserve(number, number, full), Room::Made);
         }
         assert_eq!(reserve(99, 99, 1), Room::None);
         keeper.name(&blob(1), now); // and so paid for
-        assert_eq!(keeper.reserve(peer(99), blob(99), 1, now), Room::Made);
+        assert_eq!(keeper.reserve(peer(99), blob(99), 1, now, CREDIT), Room::Made);
         keeper.forget(&blob(2));
-        assert_eq!(keeper.reserve(peer(2), blob(100), full - 1, now), Room::Made);
+        assert_eq!(keeper.reserve(peer(2), blob(100), full - 1, now, CREDIT), Room::Made);
+    }
+
+    #[test]
+    fn credit_on_a_disk_is_a_part_of_what_is_free() {
+        assert_eq!(Credit::with_free(None), CREDIT);
+        let of = |free: u64| {
+            let Credit { per_peer, all } = Credit::with_free(Some(free));
+            (per_peer, all)
+        };
+        assert_eq!(of(ROOM_LEFT_BYTES), (0, 0));
+        assert_eq!(of(ROOM_LEFT_BYTES + 400), (100, 200));
+        assert_eq!(of(u64::MAX), (PACKAGE_BYTES_MAX, 4 * PACKAGE_BYTES_MAX));
+    }
+
+    #[test]
+    fn large_package_has_time_to_arrive_and_then_as_long_as_any_other() {
+        let mut keeper = Keeper::default();
+        let (now, soon) = (Tick::ZERO, later(Tick::ZERO, UNNAMED_KEPT));
+        assert_eq!(keeper.reserve(peer(1), blob(1), 1 << 30, now, CREDIT), Room::Made);
+        assert_eq!(keeper.expire(soon), []);
+        keeper.arrived(&blob(1), now);
+        assert_eq!(keeper.expire(soon), [blob(1)]);
     }
 
     #[test]
@@ -182,7 +246,8 @@ mod tests {
                 match u.int_in_range(0..=5)? {
                     0 | 1 => {
                         let had = keeper.holds(&id);
-                        let room = keeper.reserve(by, id, u.int_in_range(0..=1 << 29)?, now);
+                        let bytes = u.int_in_range(0..=1 << 29)?;
+                        let room = keeper.reserve(by, id, bytes, now, CREDIT);
                         assert_eq!(room == Room::Held, had);
                     }
                     2 => keeper.name(&id, now),

@@ -230,6 +230,8 @@ wire! {
         Quota = 5,
         /// Not on this network.
         Unavailable = 6,
+        /// There is no room on the disk.
+        NoRoom = 7,
     }
 }
 
@@ -242,6 +244,7 @@ impl std::fmt::Display for Failure {
             Self::NoPackage => "package is not here",
             Self::Quota => "more than is kept for one peer",
             Self::Unavailable => "not on this network",
+            Self::NoRoom => "no room on the validator's disk",
         })
     }
 }

@@ -2,10 +2,16 @@
 //! among the validators. Anybody may hold a package; only those whom the chain chooses get enough
 //! shares to open it. A result travels the same way back, with its key wrapped to the client alone.
 
+use crate::stream::{
+    HEAD_BYTES_MAX, Opening, Plain, Sealing, copy, expect_end, head_bytes, is_other_content,
+    length, read_bytes, read_head,
+};
+use std::io::{self, Read, Write};
+use tg_privacy::content::{HEADER_BYTES, sealed_bytes};
 use tg_privacy::{
     CombineError, ContentKey, Context, KeyOf, OpenError, Purpose, Randomness, SealError, Share,
     ShareBook, Threshold, ThresholdError, ThresholdSpec, WrapContext, WrapPublic, WrapSecret,
-    Wrapped, combine, open_all, seal_all, split, unwrap, unwrap_share, wrap, wrap_share,
+    Wrapped, combine, split, unwrap, unwrap_share, wrap, wrap_share,
 };
 use tg_types::genesis::SEATS_MAX;
 use tg_types::hash::{Tag, tagged};
@@ -13,8 +19,12 @@ use tg_types::{
     AccountId, Decode, DecodeError, Encode, GenesisHash, Hash32, JobId, List, Reader, Tier, wire,
 };
 
-/// The largest package: what is kept in memory while it is sealed and opened.
-pub const PACKAGE_BYTES_MAX: usize = 64 << 20;
+/// The largest package: more than images and models that one machine runs have, and a bound for
+/// what somebody can make others fetch. Whoever keeps one must also have the room for it.
+pub const PACKAGE_BYTES_MAX: u64 = 64 << 30;
+
+/// The longest head of a package: shares for as many validators as there can be.
+const PACKAGE_HEAD_BYTES_MAX: usize = 256 << 10;
 
 const RESULT_KEY: Tag = Tag::new("tensorgrid/result key");
 
@@ -22,11 +32,41 @@ const RESULT_KEY: Tag = Tag::new("tensorgrid/result key");
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
     /// It is too long.
-    #[error("package has {found} bytes, at most {PACKAGE_BYTES_MAX} are allowed")]
+    #[error("package has {found} bytes, at most {max} are allowed")]
     TooLarge {
         /// How long it is.
-        found: usize,
+        found: u64,
+        /// How long it may be.
+        max: u64,
     },
+    /// It does not fit into memory, where it has to be as a whole.
+    #[error("{needed} bytes do not fit into the memory that is free")]
+    Memory {
+        /// How much it takes.
+        needed: u64,
+    },
+    /// Its head is too long.
+    #[error("head has {found} bytes, at most {max} are allowed")]
+    Head {
+        /// How long it is.
+        found: u64,
+        /// How long it may be.
+        max: usize,
+    },
+    /// It goes on behind its last part.
+    #[error("package goes on behind its end")]
+    Trailing,
+    /// What goes in has another length than it said.
+    #[error("content has {found} bytes, {stated} were stated")]
+    Length {
+        /// How much there was.
+        found: u64,
+        /// How much was stated.
+        stated: u64,
+    },
+    /// It cannot be read or written, or ends early.
+    #[error("package cannot be read or written")]
+    Stream(#[from] io::Error),
     /// Too many validators, or none.
     #[error("key cannot be split among the validators")]
     Threshold(#[from] ThresholdError),
@@ -59,28 +99,172 @@ pub enum PackageError {
     },
 }
 
+impl PackageError {
+    /// Whether the package itself is wrong: everybody who tries it finds the same. Otherwise it
+    /// was this machine that could not read it.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        match self {
+            Self::Stream(error) => is_other_content(error),
+            Self::Memory { .. } => false,
+            Self::TooLarge { .. }
+            | Self::Head { .. }
+            | Self::Trailing
+            | Self::Length { .. }
+            | Self::Threshold(_)
+            | Self::Seal(_)
+            | Self::Decode(_)
+            | Self::Combine(_)
+            | Self::Open(_)
+            | Self::Unwrap(_)
+            | Self::Kind
+            | Self::NoShare
+            | Self::TooMany { .. } => true,
+        }
+    }
+}
+
+/// What a run of a tensor program reads. It is in memory as a whole, because computing needs it
+/// there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorInputs {
+    /// The secret of the inputs' salt.
+    pub salt: [u8; 32],
+    /// The key to which the result is wrapped.
+    pub result_to: WrapPublic,
+    /// The tier, so that a checker knows what is expected of it.
+    pub tier: Tier,
+    /// The bytes of the model: program and weights.
+    pub model: Vec<u8>,
+    /// The inputs, one after the other, as bytes of tensors.
+    pub inputs: Vec<Vec<u8>>,
+}
+
 wire! {
-    /// What a run of a tensor program reads.
+    /// The head of a tensor program's package. Model and inputs follow.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct TensorInputs {
-        /// The secret of the inputs' salt.
-        pub salt: [u8; 32],
-        /// The key to which the result is wrapped.
-        pub result_to: WrapPublic,
-        /// The tier, so that a checker knows what is expected of it.
-        pub tier: Tier,
-        /// The bytes of the model: program and weights.
-        pub model: Blob,
-        /// The inputs, one after the other, as bytes of tensors.
-        pub inputs: Blobs,
+    struct TensorHead {
+        salt: [u8; 32],
+        result_to: WrapPublic,
+        tier: Tier,
+        model_bytes: u64,
+        inputs_bytes: Several<u64, BLOBS_MAX>,
+    }
+}
+
+impl TensorInputs {
+    fn head(&self) -> Result<TensorHead, PackageError> {
+        Ok(TensorHead {
+            salt: self.salt,
+            result_to: self.result_to.clone(),
+            tier: self.tier,
+            model_bytes: length(&self.model),
+            inputs_bytes: Several::new(self.inputs.iter().map(|it| length(it)).collect())?,
+        })
+    }
+
+    /// All of it, as it goes into a package.
+    ///
+    /// # Errors
+    /// If there are too many inputs.
+    pub fn into_plain(self) -> Result<Parts, PackageError> {
+        let head = head_bytes(&self.head()?)?;
+        Ok(Parts([head, self.model].into_iter().chain(self.inputs).collect()))
+    }
+
+    /// Reads all of it from a package that has so many bytes.
+    ///
+    /// # Errors
+    /// If it is something else, or does not fit into memory.
+    pub fn read(from: &mut dyn Read, package_bytes: u64) -> Result<Self, PackageError> {
+        let head: TensorHead = read_head(from, HEAD_BYTES_MAX)?;
+        let TensorHead { salt, result_to, tier, model_bytes, inputs_bytes } = head;
+        let lengths = inputs_bytes.as_slice();
+        check_parts(lengths.iter().chain([&model_bytes]), package_bytes)?;
+        let model = read_bytes(from, model_bytes)?;
+        let inputs = lengths.iter().map(|it| read_bytes(from, *it)).collect::<Result<_, _>>()?;
+        expect_end(from)?;
+        Ok(Self { salt, result_to, tier, model, inputs })
+    }
+}
+
+/// Refuses to take so many bytes into memory, twice over, as a run of a tensor program does: as
+/// they come, and as the numbers that they stand for.
+///
+/// # Errors
+/// If there is not that much memory free.
+pub fn check_memory(bytes: u64) -> Result<(), PackageError> {
+    let needed = bytes.saturating_mul(2);
+    match free_memory() {
+        Some(free) if free < needed => Err(PackageError::Memory { needed }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Memory that the system can give without taking it from somebody; nothing if it does not tell.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kib.checked_mul(1 << 10)
+}
+
+/// Refuses parts that are together longer than what they come from, before room is made for them.
+fn check_parts<'a>(
+    lengths: impl Iterator<Item = &'a u64>,
+    package_bytes: u64,
+) -> Result<(), PackageError> {
+    let found = lengths.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    if found > package_bytes {
+        return Err(PackageError::TooLarge { found, max: package_bytes });
+    }
+    Ok(())
+}
+
+/// Bytes in memory, one part after the other.
+#[derive(Clone, Debug)]
+pub struct Parts(Vec<Vec<u8>>);
+
+impl Parts {
+    /// Outputs of a run, with a head that tells how long each is.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn outputs(outputs: Vec<Vec<u8>>) -> Result<Self, PackageError> {
+        let lengths = outputs.iter().map(|output| length(output)).collect();
+        let head = head_bytes(&Several::<u64, BLOBS_MAX>::new(lengths)?)?;
+        Ok(Self(std::iter::once(head).chain(outputs).collect()))
+    }
+
+    /// Reads the outputs of a run from a package that has so many bytes.
+    ///
+    /// # Errors
+    /// If it is something else, or does not fit into memory.
+    pub fn read_outputs(
+        from: &mut dyn Read,
+        package_bytes: u64,
+    ) -> Result<Vec<Vec<u8>>, PackageError> {
+        let lengths: Several<u64, BLOBS_MAX> = read_head(from, HEAD_BYTES_MAX)?;
+        check_parts(lengths.as_slice().iter(), package_bytes)?;
+        let read = lengths.as_slice().iter().map(|bytes| read_bytes(from, *bytes));
+        let read = read.collect::<Result<_, _>>()?;
+        expect_end(from)?;
+        Ok(read)
+    }
+}
+
+impl Plain for Parts {
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|part| length(part)).sum()
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.0.iter().try_for_each(|part| out.write_all(part))
     }
 }
 
 /// The most inputs or outputs of a run.
 pub const BLOBS_MAX: usize = 64;
-
-/// Byte strings, such as the inputs or outputs of a run.
-pub type Blobs = Several<Blob, BLOBS_MAX>;
 
 /// Items of any length, at most so many. They are read one after the other: an item may be short,
 /// so their number alone promises nothing.
@@ -124,26 +308,18 @@ impl<T: Decode, const MAX: usize> Decode for Several<T, MAX> {
     }
 }
 
-/// Byte strings of a run.
-///
-/// # Errors
-/// If there are too many, or one is too long.
-pub fn blobs(bytes: Vec<Vec<u8>>) -> Result<Blobs, PackageError> {
-    Blobs::new(bytes.into_iter().map(blob).collect::<Result<_, _>>()?)
+/// What several jobs of one client gave, each by its job.
+pub struct Results {
+    head: Vec<u8>,
+    plain: Vec<Box<dyn Plain>>,
 }
 
-/// What several jobs of one client gave, each by its job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Results(Several<JobResult, { Results::COUNT_MAX }>);
-
 wire! {
-    /// What one job gave.
+    /// Whose part of a package it is, and how long.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct JobResult {
-        /// The job.
-        pub job: JobId,
-        /// What it gave.
-        pub plain: Blob,
+    struct ResultEntry {
+        job: JobId,
+        bytes: u64,
     }
 }
 
@@ -154,39 +330,62 @@ impl Results {
     /// Takes results by their jobs.
     ///
     /// # Errors
-    /// If there are too many, or one is too long.
-    pub fn new(results: Vec<(JobId, Vec<u8>)>) -> Result<Self, PackageError> {
-        let results =
-            results.into_iter().map(|(job, plain)| Ok(JobResult { job, plain: blob(plain)? }));
-        Several::new(results.collect::<Result<_, PackageError>>()?).map(Self)
+    /// If there are too many.
+    pub fn new(results: Vec<(JobId, Box<dyn Plain>)>) -> Result<Self, PackageError> {
+        let entry = |(job, plain): &(JobId, Box<dyn Plain>)| ResultEntry {
+            job: *job,
+            bytes: plain.bytes(),
+        };
+        let list: Several<_, { Self::COUNT_MAX }> =
+            Several::new(results.iter().map(entry).collect())?;
+        let plain = results.into_iter().map(|(_, plain)| plain).collect();
+        Ok(Self { head: head_bytes(&list)?, plain })
     }
 
-    /// What a job gave, if it is here.
-    #[must_use]
-    pub fn of(&self, job: &JobId) -> Option<&[u8]> {
-        let found = self.0.as_slice().iter().find(|result| result.job == *job);
-        found.map(|result| result.plain.as_slice())
+    /// Reads what a job gave, and the rest to its end; nothing if it is not here.
+    ///
+    /// # Errors
+    /// If results cannot be read, or `read` fails.
+    pub fn read<T, E: From<PackageError>>(
+        from: &mut dyn Read,
+        job: &JobId,
+        read: impl FnOnce(&mut dyn Read) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        let list: Several<ResultEntry, { Self::COUNT_MAX }> = read_head(from, HEAD_BYTES_MAX)?;
+        let (mut wanted, mut found) = (Some(read), None);
+        for entry in list.as_slice() {
+            let mut part = (&mut *from).take(entry.bytes);
+            if entry.job == *job
+                && let Some(read) = wanted.take()
+            {
+                found = Some(read(&mut part)?);
+            }
+            let left = part.limit();
+            copy(&mut part, &mut io::sink(), left).map_err(PackageError::from)?;
+            if part.limit() > 0 {
+                return Err(
+                    PackageError::from(io::Error::from(io::ErrorKind::UnexpectedEof)).into()
+                );
+            }
+        }
+        expect_end(from)?;
+        Ok(found)
     }
 }
 
-impl Encode for Results {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.0.encode(out);
+impl Plain for Results {
+    fn bytes(&self) -> u64 {
+        let parts = self.plain.iter().map(|plain| plain.bytes());
+        parts.fold(length(&self.head), u64::saturating_add)
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(&self.head)?;
+        self.plain.iter().try_for_each(|plain| plain.write(out))
     }
 }
 
-impl Decode for Results {
-    const BYTES_MIN: usize = 1;
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Several::decode(reader).map(Self)
-    }
-}
-
-/// Bytes within a package.
-pub type Blob = tg_types::Bytes<PACKAGE_BYTES_MAX>;
-
-/// Sealed bytes with what opens them.
+/// What a package begins with: all that opens the sealed bytes behind it, which go to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Package {
     /// The key is in shares, each wrapped to one validator.
@@ -195,15 +394,11 @@ pub enum Package {
         book: ShareBook,
         /// One for each holder, in no order: each finds the one that it can open.
         shares: List<Wrapped, 1, SEATS_MAX>,
-        /// The sealed bytes.
-        sealed: Blob,
     },
     /// The key is wrapped to one recipient.
     Direct {
         /// The key.
         key: Wrapped,
-        /// The sealed bytes.
-        sealed: Blob,
     },
 }
 
@@ -244,21 +439,26 @@ pub const fn share_context(genesis: GenesisHash, book: &ShareBook) -> WrapContex
     WrapContext { genesis, key_of: KeyOf::Content { id: *book.key().hash() } }
 }
 
-impl Package {
-    /// Seals what a run reads and splits the key among validators.
+/// A package that is about to be made.
+pub struct Seal {
+    head: Vec<u8>,
+    key: ContentKey,
+    context: Context,
+    randomness: Randomness,
+}
+
+impl Seal {
+    /// For what a run reads, with the key split among validators.
     ///
     /// # Errors
-    /// If it is too long, or there are too many or too few holders.
-    pub fn seal_inputs(
-        plain: &[u8],
+    /// If there are too many or too few holders.
+    pub fn inputs(
         whose: &Whose,
         holders: &Holders,
         mut random: impl FnMut() -> [u8; 32],
     ) -> Result<Self, PackageError> {
         let key = ContentKey::new(random());
         let mut chance = || Randomness::new(random());
-        let context = whose.context(Purpose::Input);
-        let sealed = blob(seal_all(&key, &context, chance(), plain)?)?;
         let found = holders.keys.len();
         let spec = ThresholdSpec { needed: Threshold::quorum(holders.seats)?.needed(), of: found };
         let (book, shares) = split(&key, Threshold::new(spec)?, chance());
@@ -266,28 +466,83 @@ impl Package {
         let pairs = shares.iter().zip(&holders.keys);
         let shares = pairs.map(|(share, to)| wrap_share(share, to, &context, chance())).collect();
         let shares = List::new(shares).map_err(|_| ThresholdError::Of { found })?;
-        Ok(Self::Escrowed { book, shares, sealed })
+        let head = head_bytes(&Package::Escrowed { book, shares })?;
+        Ok(Self { head, key, context: whose.context(Purpose::Input), randomness: chance() })
     }
 
-    /// Seals what a run gave to the client.
+    /// For what a run gave to the client.
     ///
     /// # Errors
-    /// If it is too long.
-    pub fn seal_output(
-        plain: &[u8],
+    /// Never, for a key of ours.
+    pub fn output(
         whose: &Whose,
         to: &WrapPublic,
         mut random: impl FnMut() -> [u8; 32],
     ) -> Result<Self, PackageError> {
         let key = ContentKey::new(random());
         let mut chance = || Randomness::new(random());
-        let context = whose.context(Purpose::Output);
-        let sealed = blob(seal_all(&key, &context, chance(), plain)?)?;
         let context = WrapContext {
             genesis: whose.genesis,
             key_of: KeyOf::Content { id: *key.commitment().hash() },
         };
-        Ok(Self::Direct { key: wrap(&key, to, &context, chance()), sealed })
+        let wrapped = wrap(&key, to, &context, chance());
+        let head = head_bytes(&Package::Direct { key: wrapped })?;
+        Ok(Self { head, key, context: whose.context(Purpose::Output), randomness: chance() })
+    }
+
+    /// How many bytes the package will have.
+    ///
+    /// # Errors
+    /// If these are too many.
+    pub fn bytes(&self, plain: &dyn Plain) -> Result<u64, PackageError> {
+        let sealed = sealed_bytes(plain.bytes()).unwrap_or(u64::MAX);
+        let found = sealed.saturating_add(length(&self.head));
+        let max = PACKAGE_BYTES_MAX;
+        if found > max { Err(PackageError::TooLarge { found, max }) } else { Ok(found) }
+    }
+
+    /// Writes the package, sealing what goes in piece by piece.
+    ///
+    /// # Errors
+    /// If one side fails, or there is more or less than was stated.
+    pub fn write(self, plain: &dyn Plain, out: &mut dyn Write) -> Result<(), PackageError> {
+        out.write_all(&self.head)?;
+        let sealing = Sealing::start(&self.key, &self.context, self.randomness, out);
+        let mut counted = Counting { out: sealing, written: 0 };
+        plain.write(&mut counted)?;
+        let (found, stated) = (counted.written, plain.bytes());
+        if found != stated {
+            return Err(PackageError::Length { found, stated });
+        }
+        counted.out.finish()
+    }
+}
+
+/// Counts what is written.
+struct Counting<W> {
+    out: W,
+    written: u64,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.written = self.written.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Package {
+    /// Reads what a package begins with and leaves the reader where it is sealed.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn read(from: &mut dyn Read) -> Result<Self, PackageError> {
+        read_head(from, PACKAGE_HEAD_BYTES_MAX)
     }
 
     /// The key of a run's inputs, from enough shares.
@@ -308,40 +563,40 @@ impl Package {
         }
     }
 
-    /// Opens a run's inputs.
+    /// Opens a run's inputs, of which `sealed` is left.
     ///
     /// # Errors
-    /// If the key does not open them, or the package holds something else.
-    pub fn open_inputs_with(
+    /// If the package holds something else.
+    pub fn open_inputs<R: Read>(
         &self,
         key: &ContentKey,
         whose: &Whose,
-    ) -> Result<Vec<u8>, PackageError> {
-        let Self::Escrowed { sealed, .. } = self else { return Err(PackageError::Kind) };
-        Ok(open_all(key, &whose.context(Purpose::Input), sealed.as_slice())?.to_vec())
+        sealed: R,
+    ) -> Result<Opening<R>, PackageError> {
+        let Self::Escrowed { .. } = self else { return Err(PackageError::Kind) };
+        Ok(Opening::new(key, &whose.context(Purpose::Input), &[], sealed)?)
     }
 
-    /// Opens a run's inputs with enough shares.
-    ///
-    /// # Errors
-    /// If the shares give no key, or the package holds something else.
-    pub fn open_inputs(&self, shares: &[Share], whose: &Whose) -> Result<Vec<u8>, PackageError> {
-        self.open_inputs_with(&self.key_of(shares)?, whose)
-    }
-
-    /// Opens a result.
+    /// Opens a result, of which `sealed` is left.
     ///
     /// # Errors
     /// If it was wrapped to somebody else, or holds something else.
-    pub fn open_output(&self, secret: &WrapSecret, whose: &Whose) -> Result<Vec<u8>, PackageError> {
-        let Self::Direct { key, sealed } = self else { return Err(PackageError::Kind) };
-        let header = tg_privacy::SealedHeader::decode(&mut Reader::new(sealed.as_slice()))?;
+    pub fn open_output<R: Read>(
+        &self,
+        secret: &WrapSecret,
+        whose: &Whose,
+        mut sealed: R,
+    ) -> Result<Opening<R>, PackageError> {
+        let Self::Direct { key } = self else { return Err(PackageError::Kind) };
+        let mut begun = [0; HEADER_BYTES];
+        sealed.read_exact(&mut begun)?;
+        let header = tg_privacy::SealedHeader::from_bytes(&begun)?;
         let context = WrapContext {
             genesis: whose.genesis,
             key_of: KeyOf::Content { id: *header.key().hash() },
         };
         let key = unwrap(key, secret, &context)?;
-        Ok(open_all(&key, &whose.context(Purpose::Output), sealed.as_slice())?.to_vec())
+        Ok(Opening::new(&key, &whose.context(Purpose::Output), &begun, sealed)?)
     }
 
     /// A validator's share: the one that its secret opens and that the book lists.
@@ -353,7 +608,7 @@ impl Package {
         secret: &WrapSecret,
         genesis: GenesisHash,
     ) -> Result<Share, PackageError> {
-        let Self::Escrowed { book, shares, .. } = self else { return Err(PackageError::Kind) };
+        let Self::Escrowed { book, shares } = self else { return Err(PackageError::Kind) };
         let context = share_context(genesis, book);
         let mut opened =
             shares.as_slice().iter().filter_map(|it| unwrap_share(it, secret, &context).ok());
@@ -361,28 +616,17 @@ impl Package {
     }
 }
 
-/// Bytes that a package can hold.
-///
-/// # Errors
-/// If there are too many.
-pub fn blob(bytes: Vec<u8>) -> Result<Blob, PackageError> {
-    let found = bytes.len();
-    Blob::new(bytes).map_err(|_| PackageError::TooLarge { found })
-}
-
 impl Encode for Package {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Escrowed { book, shares, sealed } => {
+            Self::Escrowed { book, shares } => {
                 out.push(1);
                 book.encode(out);
                 shares.encode(out);
-                sealed.encode(out);
             }
-            Self::Direct { key, sealed } => {
+            Self::Direct { key } => {
                 out.push(2);
                 key.encode(out);
-                sealed.encode(out);
             }
         }
     }
@@ -397,116 +641,12 @@ impl Decode for Package {
             1 => Ok(Self::Escrowed {
                 book: ShareBook::decode(reader)?,
                 shares: List::decode(reader)?,
-                sealed: Blob::decode(reader)?,
             }),
-            2 => Ok(Self::Direct { key: Wrapped::decode(reader)?, sealed: Blob::decode(reader)? }),
+            2 => Ok(Self::Direct { key: Wrapped::decode(reader)? }),
             found => Err(DecodeError::Tag { at, found: found.into(), expected: "Package" }),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Holders, Package, PackageError, Results, Whose};
-    use tg_privacy::{Share, WrapSecret};
-    use tg_types::{AccountId, Decode as _, Encode as _, GenesisHash, JobId, SecretKey};
-
-    fn random() -> impl FnMut() -> [u8; 32] {
-        let mut number = 0_u8;
-        move || {
-            number += 1;
-            [number; 32]
-        }
-    }
-
-    fn whose(number: u8) -> Whose {
-        let owner = AccountId::from(SecretKey::from_seed([number; 32]).public());
-        Whose { genesis: GenesisHash::new([9; 32]), owner }
-    }
-
-    /// Four seats, of which so many are given shares.
-    fn validators(holding: usize) -> (Vec<WrapSecret>, Holders) {
-        let secrets: Vec<WrapSecret> = (1..=4).map(|n| WrapSecret::from_seed([n; 32])).collect();
-        let keys = secrets.iter().take(holding).map(|secret| secret.public().clone()).collect();
-        (secrets, Holders { keys, seats: 4 })
-    }
-
-    #[test]
-    fn inputs_open_with_a_quorum_of_shares_and_not_with_fewer() {
-        let (secrets, holders) = validators(4);
-        let made = Package::seal_inputs(b"numbers", &whose(1), &holders, random()).expect("small");
-        let package = Package::from_bytes(&made.to_bytes()).expect("one byte form");
-        assert_eq!(package, made);
-        let genesis = whose(1).genesis;
-        let share = |seat: usize| package.share_of(&secrets[seat], genesis).expect("ours");
-        let shares: Vec<Share> = (1..4).map(share).collect();
-        assert_eq!(package.open_inputs(&shares, &whose(1)).expect("three of four"), b"numbers");
-        let few = package.open_inputs(&shares[1..], &whose(1));
-        assert!(matches!(few, Err(PackageError::Combine(_))));
-        let other = package.open_inputs(&shares, &whose(2));
-        assert!(matches!(other, Err(PackageError::Open(_))));
-        let stranger = package.share_of(&WrapSecret::from_seed([9; 32]), genesis);
-        assert!(matches!(stranger, Err(PackageError::NoShare)));
-    }
-
-    /// Goal: seats that are gone while a package is sealed make it no easier to open.
-    #[test]
-    fn inputs_for_fewer_holders_need_as_many_shares() {
-        let (secrets, holders) = validators(3);
-        let package = Package::seal_inputs(b"numbers", &whose(1), &holders, random());
-        let package = package.expect("a quorum holds");
-        let share = |secret| package.share_of(secret, whose(1).genesis);
-        let shares: Vec<Share> = secrets[..3].iter().map(|it| share(it).expect("ours")).collect();
-        assert_eq!(package.open_inputs(&shares, &whose(1)).expect("three of three"), b"numbers");
-        assert!(package.open_inputs(&shares[1..], &whose(1)).is_err());
-        assert!(matches!(share(&secrets[3]), Err(PackageError::NoShare)));
-        let (_, few) = validators(2);
-        let refused = Package::seal_inputs(b"numbers", &whose(1), &few, random());
-        assert!(matches!(refused, Err(PackageError::Threshold(_))));
-    }
-
-    #[test]
-    fn results_are_found_by_their_jobs() {
-        let job = |number: u8| JobId::new([number; 32]);
-        let made = Results::new(vec![(job(1), vec![1]), (job(2), Vec::new())]).expect("few");
-        let read = Results::from_bytes(&made.to_bytes()).expect("one byte form");
-        assert_eq!(read, made);
-        assert_eq!((read.of(&job(1)), read.of(&job(3))), (Some(&[1][..]), None));
-        let many = vec![(job(1), Vec::new()); Results::COUNT_MAX + 1];
-        assert!(matches!(Results::new(many), Err(PackageError::TooMany { .. })));
-    }
-
-    #[test]
-    fn output_opens_for_the_client_alone() {
-        let client = WrapSecret::from_seed([7; 32]);
-        let made = Package::seal_output(b"a two", &whose(1), client.public(), random());
-        let made = made.expect("small");
-        let package = Package::from_bytes(&made.to_bytes()).expect("one byte form");
-        assert_eq!(package.open_output(&client, &whose(1)).expect("ours"), b"a two");
-        let stranger = WrapSecret::from_seed([8; 32]);
-        assert!(matches!(package.open_output(&stranger, &whose(1)), Err(PackageError::Unwrap(_))));
-        assert!(matches!(package.open_inputs(&[], &whose(1)), Err(PackageError::Kind)));
-        assert!(package.open_output(&client, &whose(2)).is_err());
-    }
-
-    #[test]
-    fn prop_truncated_or_changed_packages_never_open_wrongly() {
-        let client = WrapSecret::from_seed([7; 32]);
-        let made = Package::seal_output(b"a two", &whose(1), client.public(), random());
-        let bytes = made.expect("small").to_bytes();
-        arbtest::arbtest(|u| {
-            let mut changed = bytes.clone();
-            let at = u.choose_index(changed.len())?;
-            if u.arbitrary()? {
-                changed.truncate(at);
-            } else {
-                changed[at] ^= 1 << u.int_in_range(0..=7)?;
-            }
-            let opened = Package::from_bytes(&changed)
-                .map_err(PackageError::from)
-                .and_then(|package| package.open_output(&client, &whose(1)));
-            assert!(opened.is_err());
-            Ok(())
-        });
-    }
-}
+mod tests;

@@ -1,7 +1,11 @@
 //! What a run of a stranger's program reads and gives, as packages carry it. Such work has no
 //! meaning of its own for the ledger: it is named by its content, and providers agree or do not.
 
-use crate::package::{Blob, PackageError, Several};
+use crate::package::{PackageError, Several};
+use crate::stream::{
+    FileSource, HEAD_BYTES_MAX, Plain, copy_checked, expect_end, head_bytes, length, read_head,
+};
+use std::io::{self, Read, Write};
 use tg_privacy::WrapPublic;
 use tg_types::hash::{Tag, tagged};
 use tg_types::{Bytes, Encode, Hash32, wire};
@@ -15,11 +19,17 @@ pub const FILES_MAX: usize = 1_024;
 /// The longest word; what is longer belongs into a file.
 pub const WORD_BYTES_MAX: usize = 64 << 10;
 
+/// What a program may say on one stream; the rest belongs into a file.
+pub const STREAM_BYTES_MAX: usize = 8 << 20;
+
 /// The longest report of what was enforced.
 pub const REPORT_BYTES_MAX: usize = 16 << 10;
 
 /// A word of a command line.
 pub type Word = Bytes<WORD_BYTES_MAX>;
+
+/// What a program said on one stream.
+pub type Said = Bytes<STREAM_BYTES_MAX>;
 
 wire! {
     /// A variable of the environment.
@@ -33,13 +43,16 @@ wire! {
 }
 
 wire! {
-    /// A file by its path below the folder of inputs or outputs.
+    /// A file by its path below the folder of inputs or outputs. What is in it follows behind the
+    /// head, in the order of the list.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct NamedFile {
         /// Its path.
         pub path: Word,
-        /// What is in it.
-        pub bytes: Blob,
+        /// How long it is.
+        pub bytes: u64,
+        /// The SHA-256 of what is in it.
+        pub hash: Hash32,
     }
 }
 
@@ -84,7 +97,7 @@ wire! {
 }
 
 wire! {
-    /// What a run of a program reads.
+    /// What a run of a program reads: the head of its package. The files follow.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct TaskInputs {
         /// A secret of the client, so that strangers learn nothing from the ids of task and output.
@@ -109,15 +122,23 @@ wire! {
 impl TaskInputs {
     const TASK: Tag = Tag::new("tensorgrid/task");
 
-    /// The id of the task.
+    /// The id of the task. The hashes of all files are in it.
     #[must_use]
     pub fn id(&self) -> Hash32 {
         tagged(Self::TASK, &[&self.to_bytes()])
     }
+
+    /// Reads the head and leaves the reader at the first file.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn read(from: &mut dyn Read) -> Result<Self, PackageError> {
+        read_head(from, HEAD_BYTES_MAX)
+    }
 }
 
 wire! {
-    /// What a run of a program gave.
+    /// What a run of a program gave: the head of its part of a package. The files follow.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct TaskOutput {
         /// The client's secret, so that the output's id can be recomputed.
@@ -125,9 +146,9 @@ wire! {
         /// How it ended, in words; `exited 0` is the usual.
         pub ended: Word,
         /// What it wrote to standard output.
-        pub stdout: Blob,
+        pub stdout: Said,
         /// What it wrote to standard error.
-        pub stderr: Blob,
+        pub stderr: Said,
         /// What it left in its output folder.
         pub files: Files,
         /// What really held it, guard by guard.
@@ -147,10 +168,86 @@ impl TaskOutput {
         tagged(Self::OUTPUT, &[&self.salt, &ended, &stdout, &self.files.to_bytes()])
     }
 
+    /// Reads the head and leaves the reader at the first file.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn read(from: &mut dyn Read) -> Result<Self, PackageError> {
+        read_head(from, HEAD_BYTES_MAX)
+    }
+
     /// The id of what was enforced, which stands in the receipt beside the output.
     #[must_use]
     pub fn enforced_id(&self) -> Hash32 {
         tagged(Self::ENFORCED, &[self.enforced.as_slice()])
+    }
+}
+
+impl NamedFile {
+    /// Takes the content of the file, which comes next. It counts only if this ends well.
+    ///
+    /// # Errors
+    /// If it is another content, or one side fails.
+    pub fn read(&self, from: &mut dyn Read, to: &mut dyn Write) -> io::Result<()> {
+        copy_checked(from, to, self.bytes, &self.hash)
+    }
+}
+
+/// Reads files to their end and keeps nothing of them.
+///
+/// # Errors
+/// If one is not what the list says, or there is more.
+pub fn check_files(files: &Files, from: &mut dyn Read) -> Result<(), PackageError> {
+    files.as_slice().iter().try_for_each(|file| file.read(from, &mut io::sink()))?;
+    expect_end(from)
+}
+
+/// A head with the files that it lists.
+pub struct WithFiles<F> {
+    head: Vec<u8>,
+    files: F,
+}
+
+/// Files that are written one after the other.
+pub trait FileList: Send + Sync {
+    /// How long all are together.
+    fn bytes(&self) -> u64;
+
+    /// Writes all of them.
+    ///
+    /// # Errors
+    /// If one cannot be read, or has changed.
+    fn write(&self, out: &mut dyn Write) -> io::Result<()>;
+}
+
+impl FileList for Vec<FileSource> {
+    fn bytes(&self) -> u64 {
+        self.iter().map(FileSource::bytes).fold(0, u64::saturating_add)
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.iter().try_for_each(|file| file.write(out))
+    }
+}
+
+impl<F> WithFiles<F> {
+    /// A head and the files of its list, in their order.
+    ///
+    /// # Errors
+    /// If the head is too long.
+    pub fn new(head: &impl Encode, files: F) -> Result<Self, PackageError> {
+        Ok(Self { head: head_bytes(head)?, files })
+    }
+}
+
+impl<F: FileList> Plain for WithFiles<F> {
+    fn bytes(&self) -> u64 {
+        length(&self.head).saturating_add(self.files.bytes())
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(&self.head)?;
+        self.files.write(out)
     }
 }
 
@@ -159,16 +256,24 @@ impl TaskOutput {
 /// # Errors
 /// If it is too long.
 pub fn word(text: &str) -> Result<Word, PackageError> {
-    let found = text.len();
-    Word::new(text.as_bytes().to_vec()).map_err(|_| PackageError::TooLarge { found })
+    said(text.as_bytes().to_vec())
+}
+
+/// Bytes of bounded length, such as what a program said.
+///
+/// # Errors
+/// If there are more.
+pub fn said<const MAX: usize>(bytes: Vec<u8>) -> Result<Bytes<MAX>, PackageError> {
+    let (found, max) = (length(&bytes), u64::try_from(MAX).unwrap_or(u64::MAX));
+    Bytes::new(bytes).map_err(|_| PackageError::TooLarge { found, max })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Files, NamedFile, Root, TaskInputs, TaskLimits, TaskOutput, word};
-    use crate::package::{Several, blob};
+    use super::{Files, NamedFile, Root, TaskInputs, TaskLimits, TaskOutput, said, word};
+    use crate::package::Several;
     use tg_privacy::WrapSecret;
-    use tg_types::{Bytes, Decode as _, Encode as _};
+    use tg_types::{Bytes, Decode as _, Encode as _, Hash32};
 
     fn inputs() -> TaskInputs {
         let words = ["sh", "-c", "true"].map(|text| word(text).expect("short"));
@@ -185,13 +290,13 @@ mod tests {
     }
 
     fn output() -> TaskOutput {
-        let file =
-            NamedFile { path: word("a/b").expect("short"), bytes: blob(vec![7]).expect("short") };
+        let hash = Hash32::new([7; 32]);
+        let file = NamedFile { path: word("a/b").expect("short"), bytes: 1, hash };
         TaskOutput {
             salt: [1; 32],
             ended: word("exited 0").expect("short"),
-            stdout: blob(b"yes".to_vec()).expect("short"),
-            stderr: blob(b"12 ms".to_vec()).expect("short"),
+            stdout: said(b"yes".to_vec()).expect("short"),
+            stderr: said(b"12 ms".to_vec()).expect("short"),
             files: Files::new(vec![file]).expect("few"),
             enforced: Bytes::new(b"network: namespace".to_vec()).expect("short"),
         }
@@ -213,11 +318,15 @@ mod tests {
     fn output_is_the_same_whatever_was_said_on_standard_error() {
         let one = output();
         assert_eq!(TaskOutput::from_bytes(&one.to_bytes()), Ok(one.clone()));
-        let stderr = blob(b"13 ms".to_vec()).expect("short");
+        let stderr = said(b"13 ms".to_vec()).expect("short");
         assert_eq!(one.id(), TaskOutput { stderr, ..one.clone() }.id());
-        let stdout = blob(b"no".to_vec()).expect("short");
+        let stdout = said(b"no".to_vec()).expect("short");
         assert_ne!(one.id(), TaskOutput { stdout, ..one.clone() }.id());
         assert_ne!(one.id(), TaskOutput { files: Files::default(), ..one.clone() }.id());
+        let hash = Hash32::new([8; 32]);
+        let file = NamedFile { hash, ..one.files.as_slice()[0].clone() };
+        let files = Files::new(vec![file]).expect("few");
+        assert_ne!(one.id(), TaskOutput { files, ..one.clone() }.id());
     }
 
     #[test]

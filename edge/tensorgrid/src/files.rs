@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _, Write},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     thread,
@@ -94,24 +94,64 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// If the operating system refuses; then the old content is still there.
 pub(crate) fn write(path: &Path, bytes: &[u8], readers: Readers) -> Result<(), FileError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = folder.join(format!(".{name}.{}", hex::encode(random::<8>()?)));
-    let written = write_draft(&draft, bytes, readers)
-        .and_then(|()| fs::rename(&draft, path))
-        .and_then(|()| File::open(folder)?.sync_all());
-    written.map_err(|source| {
-        let _absent_when_renamed = fs::remove_file(&draft);
-        FileError::Io { verb: "write", path: path.to_owned(), source }
-    })
+    let mut draft = Draft::new(path, readers)?;
+    draft.write_all(bytes).map_err(FileError::io("write", path))?;
+    draft.finish()
 }
 
-fn write_draft(draft: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(readers.mode()).open(draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+/// A file that is written piece by piece, and is there when it is finished or not at all.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    file: File,
+    /// What it is called until then.
+    draft: PathBuf,
+    path: PathBuf,
+}
+
+impl Draft {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub(crate) fn new(path: &Path, readers: Readers) -> Result<Self, FileError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let draft = folder_of(path).join(format!(".{name}.{}", hex::encode(random::<8>()?)));
+        let mut options = OpenOptions::new();
+        let opened = options.write(true).create_new(true).mode(readers.mode()).open(&draft);
+        let file = opened.map_err(FileError::io("write", path))?;
+        Ok(Self { file, draft, path: path.to_owned() })
+    }
+
+    /// Puts the file in its place, over what was there.
+    ///
+    /// # Errors
+    /// If the operating system refuses; then the old content is still there.
+    pub(crate) fn finish(self) -> Result<(), FileError> {
+        let synced = self.file.sync_all().and_then(|()| fs::rename(&self.draft, &self.path));
+        let done = synced.and_then(|()| File::open(folder_of(&self.path))?.sync_all());
+        done.map_err(FileError::io("write", &self.path))
+    }
+}
+
+impl Write for Draft {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        let _absent_when_finished = fs::remove_file(&self.draft);
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 /// Reads a whole file of at most `max` bytes.

@@ -12,9 +12,8 @@ use super::work::{self, WorkError};
 use crate::tensor_run::TensorRun;
 use std::sync::Arc;
 use std::time::Duration;
-use tg_gateway::TensorInputs;
 use tg_ledger::{Check, CheckState, JobEntry, keys};
-use tg_types::{CheckAnswer, Decode, JobId, JobStatus, NodeId, RunResult};
+use tg_types::{CheckAnswer, JobId, JobStatus, NodeId, RunResult};
 
 /// How often to look whether something has happened.
 const LOOK: Duration = Duration::from_millis(100);
@@ -42,9 +41,9 @@ pub(crate) async fn check(
 ) -> Result<Verdict, WorkError> {
     let Shown { entry, result, round } = shown(config, node, job).await?;
     let content = work::open(config, packages, job, &entry).await?;
-    let inputs = TensorInputs::from_bytes(content.plain()?)?;
+    let inputs = content.tensor_inputs().await?;
     let work = entry.spec.work;
-    let computed = tokio::task::spawn_blocking(move || TensorRun::new(&inputs, &work));
+    let computed = tokio::task::spawn_blocking(move || TensorRun::new(inputs, &work));
     let run = computed.await.map_err(|_| WorkError::Panicked)??;
     if !agrees(&run, &result)? {
         return Ok(Verdict::Wrong(Arc::new(run)));

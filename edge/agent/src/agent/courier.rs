@@ -6,10 +6,10 @@ use super::{AgentConfig, Cheat};
 use crate::chance::Chance;
 use std::sync::Arc;
 use std::time::Duration;
-use tg_gateway::Kept;
-use tg_gateway::package::{Package, Results, Whose};
+use tg_gateway::package::{Results, Seal, Whose};
+use tg_gateway::{Kept, Plain};
 use tg_privacy::{WrapPublic, WrapSecret};
-use tg_types::{Encode, JobId};
+use tg_types::JobId;
 use tokio::sync::{mpsc, oneshot};
 
 /// What waits to be sent.
@@ -19,14 +19,14 @@ const QUEUE: usize = 1_024;
 const GATHER: Duration = Duration::from_millis(10);
 
 /// Bytes from which a package is full.
-const FULL_BYTES: usize = 4 << 20;
+const FULL_BYTES: u64 = 4 << 20;
 
 /// A result that is to be sent.
 pub(crate) struct Parcel {
     pub(crate) job: JobId,
     pub(crate) whose: Whose,
     pub(crate) to: WrapPublic,
-    pub(crate) plain: Vec<u8>,
+    pub(crate) plain: Box<dyn Plain>,
 }
 
 /// Where a result is kept.
@@ -76,16 +76,16 @@ async fn run(config: Arc<AgentConfig>, mut inbox: mpsc::Receiver<(Parcel, onesho
 fn take_batch<T>(waiting: &mut Vec<(Parcel, T)>) -> Vec<(Parcel, T)> {
     let mut batch: Vec<(Parcel, T)> = Vec::new();
     let mut rest = Vec::new();
-    let mut bytes = 0_usize;
+    let mut bytes = 0_u64;
     for (parcel, answer) in waiting.drain(..) {
         let fits = batch.first().is_none_or(|(first, _)| {
             first.whose == parcel.whose
                 && first.to == parcel.to
                 && batch.len() < Results::COUNT_MAX
-                && bytes.saturating_add(parcel.plain.len()) <= FULL_BYTES
+                && bytes.saturating_add(parcel.plain.bytes()) <= FULL_BYTES
         });
         if fits {
-            bytes = bytes.saturating_add(parcel.plain.len());
+            bytes = bytes.saturating_add(parcel.plain.bytes());
             batch.push((parcel, answer));
         } else {
             rest.push((parcel, answer));
@@ -118,8 +118,8 @@ async fn keep(config: &AgentConfig, parcels: Vec<Parcel>) -> Sent {
         Some(Cheat::Sealed) => WrapSecret::from_seed(numbers.draw()).public().clone(),
         Some(Cheat::Results | Cheat::Capacity) | None => to,
     };
-    let sealed = Package::seal_output(&results.to_bytes(), &whose, &to, || numbers.draw())?;
-    Ok(config.gateway.keep(&sealed).await?)
+    let seal = Seal::output(&whose, &to, || numbers.draw())?;
+    Ok(config.gateway.keep(seal, Box::new(results)).await?)
 }
 
 #[cfg(test)]
@@ -129,19 +129,20 @@ mod tests {
     use tg_privacy::WrapSecret;
     use tg_types::{AccountId, GenesisHash, JobId, SecretKey};
 
-    fn parcel(owner: u8, bytes: usize) -> (Parcel, u8) {
+    fn parcel(owner: u8, bytes: u64) -> (Parcel, u8) {
         let account = AccountId::from(SecretKey::from_seed([owner; 32]).public());
         let whose = Whose { genesis: GenesisHash::new([9; 32]), owner: account };
         let to = WrapSecret::from_seed([owner; 32]).public().clone();
-        (Parcel { job: JobId::new([0; 32]), whose, to, plain: vec![0; bytes] }, owner)
+        let plain = vec![0; usize::try_from(bytes).expect("small")];
+        (Parcel { job: JobId::new([0; 32]), whose, to, plain: Box::new(plain) }, owner)
     }
 
     #[test]
     fn results_of_one_client_travel_together_as_far_as_they_fit() {
         let mut waiting = vec![parcel(1, 10), parcel(2, 10), parcel(1, 10)];
         waiting.extend([parcel(1, FULL_BYTES), parcel(1, 5)]);
-        let owners = |batch: Vec<(Parcel, u8)>| -> Vec<(u8, usize)> {
-            batch.iter().map(|(parcel, owner)| (*owner, parcel.plain.len())).collect()
+        let owners = |batch: Vec<(Parcel, u8)>| -> Vec<(u8, u64)> {
+            batch.iter().map(|(parcel, owner)| (*owner, parcel.plain.bytes())).collect()
         };
         assert_eq!(owners(take_batch(&mut waiting)), [(1, 10), (1, 10), (1, 5)]);
         assert_eq!(owners(take_batch(&mut waiting)), [(2, 10)]);

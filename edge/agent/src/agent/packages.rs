@@ -1,21 +1,98 @@
 //! Packages that were opened: jobs of one batch share theirs, and opening one takes a fetch and a
 //! share of the key from every validator.
+//!
+//! What is small is opened once and stays in memory. What is large stays sealed, on disk, and is
+//! opened piece by piece whenever somebody reads it.
 
+use super::work::WorkError;
 use std::collections::VecDeque;
+use std::io::{Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
-use tg_types::Hash32;
+use tg_gateway::package::{Whose, check_memory};
+use tg_gateway::{LocalPackage, TensorInputs};
+use tg_privacy::ContentKey;
+use tg_types::PackageRef;
 use tokio::sync::OnceCell;
 
-/// Packages that are remembered. Each may have some tens of megabytes, so there are few.
+/// Packages that are remembered.
 const REMEMBERED_MAX: usize = 8;
 
+/// What those that are remembered may take, on disk or in memory. A larger one is fetched again by
+/// whoever needs it again.
+const REMEMBERED_BYTES_MAX: u64 = 4 << 30;
+
 /// A package whose key is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     /// The key, for a complaint.
     pub(crate) key: [u8; 32],
-    /// What is inside; nothing if the key does not open it.
-    pub(crate) plain: Option<Vec<u8>>,
+    /// Its bytes as it is sealed.
+    bytes: u64,
+    inside: Inside,
+}
+
+enum Inside {
+    /// What is in it; nothing if the key does not open it.
+    Opened(Option<Arc<[u8]>>),
+    /// The package, which is opened by whoever reads it.
+    Sealed(LocalPackage, Whose),
+}
+
+/// What is inside a package, from its beginning.
+pub(crate) type Reader = Box<dyn Read + Send>;
+
+impl Content {
+    /// Takes a package with its key.
+    pub(crate) async fn new(
+        package: LocalPackage,
+        key: &ContentKey,
+        whose: Whose,
+    ) -> Result<Self, WorkError> {
+        let (bytes, exposed) = (package.package().bytes, *key.expose());
+        if !package.is_small() {
+            let inside = Inside::Sealed(package, whose);
+            return Ok(Self { key: exposed, bytes, inside });
+        }
+        let sealed = package.sealed().await?;
+        let mut plain = Vec::new();
+        let opened = package.head().open_inputs(key, &whose, sealed);
+        let opened = opened.and_then(|mut opening| Ok(opening.read_to_end(&mut plain)?));
+        let plain = match opened {
+            Ok(_) => Some(plain.into()),
+            Err(error) if error.is_wrong() => None,
+            Err(error) => return Err(WorkError::Inputs(error)),
+        };
+        package.release().await;
+        Ok(Self { key: exposed, bytes, inside: Inside::Opened(plain) })
+    }
+
+    /// What is inside. Reading waits for the disk if it is large.
+    pub(crate) async fn reader(&self) -> Result<Reader, WorkError> {
+        match &self.inside {
+            Inside::Opened(plain) => {
+                let plain = plain.as_ref().ok_or(WorkError::Sealed)?;
+                Ok(Box::new(Cursor::new(Arc::clone(plain))))
+            }
+            Inside::Sealed(package, whose) => {
+                let (key, sealed) = (ContentKey::new(self.key), package.sealed().await?);
+                let opening = package.head().open_inputs(&key, whose, sealed);
+                Ok(Box::new(opening.map_err(WorkError::Inputs)?))
+            }
+        }
+    }
+
+    /// What a tensor program reads, all of it in memory.
+    pub(crate) async fn tensor_inputs(&self) -> Result<TensorInputs, WorkError> {
+        let (mut reader, bytes) = (self.reader().await?, self.bytes);
+        let read = match self.inside {
+            Inside::Opened(_) => TensorInputs::read(&mut reader, bytes),
+            Inside::Sealed(..) => {
+                check_memory(bytes).map_err(WorkError::Inputs)?;
+                let read = move || TensorInputs::read(&mut reader, bytes);
+                tokio::task::spawn_blocking(read).await.map_err(|_| WorkError::Panicked)?
+            }
+        };
+        read.map_err(WorkError::Inputs)
+    }
 }
 
 /// What is known of a package, once somebody has opened it.
@@ -25,14 +102,14 @@ type Cell = Arc<OnceCell<Arc<Content>>>;
 #[derive(Default)]
 pub(crate) struct Packages {
     // A lock: looked at by every run and check, held briefly.
-    opened: Mutex<VecDeque<(Hash32, Cell)>>,
+    opened: Mutex<VecDeque<(PackageRef, Cell)>>,
 }
 
 impl Packages {
     /// What is inside a package; the first who asks opens it, others wait for that.
     pub(crate) async fn get<E>(
         &self,
-        package: Hash32,
+        package: PackageRef,
         open: impl AsyncFnOnce() -> Result<Content, E>,
     ) -> Result<Arc<Content>, E> {
         let cell = self.place(package);
@@ -40,15 +117,21 @@ impl Packages {
         Ok(Arc::clone(content))
     }
 
-    fn place(&self, package: Hash32) -> Cell {
+    fn place(&self, package: PackageRef) -> Cell {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, cell)) = opened.iter().find(|(id, _)| *id == package) {
+        if let Some((_, cell)) = opened.iter().find(|(known, _)| *known == package) {
             return Arc::clone(cell);
         }
-        if opened.len() >= REMEMBERED_MAX {
+        let cell = Cell::default();
+        if package.bytes > REMEMBERED_BYTES_MAX {
+            return cell;
+        }
+        let taken = |opened: &VecDeque<(PackageRef, Cell)>| {
+            opened.iter().map(|(known, _)| known.bytes).fold(package.bytes, u64::saturating_add)
+        };
+        while opened.len() >= REMEMBERED_MAX || taken(&opened) > REMEMBERED_BYTES_MAX {
             opened.pop_front();
         }
-        let cell = Cell::default();
         opened.push_back((package, Arc::clone(&cell)));
         cell
     }
@@ -56,26 +139,46 @@ impl Packages {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Packages, REMEMBERED_MAX};
-    use tg_types::Hash32;
+    use super::{Content, Inside, Packages, REMEMBERED_BYTES_MAX, REMEMBERED_MAX};
+    use tg_types::{Hash32, PackageRef};
+
+    fn package(number: u8, bytes: u64) -> PackageRef {
+        PackageRef { id: Hash32::new([number; 32]), bytes }
+    }
+
+    async fn get(packages: &Packages, package: PackageRef, key: u8) -> u8 {
+        let content = Content { key: [key; 32], bytes: 1, inside: Inside::Opened(None) };
+        let found = packages.get(package, async || Ok::<_, ()>(content)).await;
+        found.expect("opens").key[0]
+    }
 
     #[tokio::test]
     async fn package_is_opened_once_and_forgotten_in_the_end() {
         let packages = Packages::default();
-        let id = |number: u8| Hash32::new([number; 32]);
-        let content = |number: u8| Content { key: [number; 32], plain: Some(vec![number]) };
-        let fails = packages.get(id(1), async || Err::<Content, _>("no")).await;
-        assert_eq!(fails, Err("no"));
-        for _ in 0..2 {
-            let found = packages.get(id(1), async || Ok::<_, ()>(content(1))).await;
-            assert_eq!(*found.expect("opens"), content(1));
+        let one = package(1, 1);
+        let fails = packages.get(one, async || Err::<Content, _>("no")).await;
+        assert_eq!(fails.err(), Some("no"));
+        for key in [1, 2] {
+            assert_eq!(get(&packages, one, key).await, 1);
         }
-        let again = packages.get(id(1), async || Ok::<_, ()>(content(2))).await.expect("is known");
-        assert_eq!(*again, content(1));
         for number in 2..=u8::try_from(REMEMBERED_MAX + 1).expect("few") {
-            packages.get(id(number), async || Ok::<_, ()>(content(number))).await.expect("opens");
+            get(&packages, package(number, 1), number).await;
         }
-        let anew = packages.get(id(1), async || Ok::<_, ()>(content(3))).await.expect("opens");
-        assert_eq!(*anew, content(3));
+        assert_eq!(get(&packages, one, 3).await, 3);
+    }
+
+    #[tokio::test]
+    async fn large_packages_make_room_for_each_other() {
+        let packages = Packages::default();
+        let half = REMEMBERED_BYTES_MAX / 2;
+        for number in [1, 2] {
+            get(&packages, package(number, half), number).await;
+        }
+        assert_eq!(get(&packages, package(1, half), 9).await, 1);
+        get(&packages, package(3, half), 3).await;
+        assert_eq!(get(&packages, package(2, half), 9).await, 2, "the second is still there");
+        assert_eq!(get(&packages, package(1, half), 9).await, 9, "the first is not");
+        let huge = package(4, REMEMBERED_BYTES_MAX + 1);
+        assert_eq!((get(&packages, huge, 4).await, get(&packages, huge, 5).await), (4, 5));
     }
 }

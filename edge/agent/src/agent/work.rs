@@ -6,19 +6,17 @@ use super::notes::Note;
 use super::packages::{Content, Packages};
 use super::{AgentConfig, Cheat, Ran, Tools, patience};
 use crate::contents::PackageReader;
-use crate::task_run::TaskRunError;
+use crate::task_run::{TaskDone, TaskOrder, TaskRunError};
 use crate::tensor_run::{TensorRun, TensorRunError};
 use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::package::{Whose, result_key_hash};
-use tg_gateway::{
-    Contents as _, GatewayError, Kept, Opened, PackageError, TaskInputs, TensorInputs,
-};
+use tg_gateway::{Contents as _, GatewayError, Kept, PackageError, Plain, TensorInputs};
 use tg_ledger::JobEntry;
+use tg_net::{BlobError, FetchError};
 use tg_privacy::WrapPublic;
 use tg_types::{
-    Decode, DecodeError, Encode, Hash32, JobId, JobSpec, NodeId, PackageRef, RunFailure, RunResult,
-    Work,
+    DecodeError, Hash32, JobId, JobSpec, NodeId, PackageRef, RunFailure, RunResult, Work,
 };
 
 /// Why a run was not done.
@@ -31,13 +29,13 @@ pub(crate) enum WorkError {
     #[error("package cannot be had")]
     Gateway(#[from] GatewayError),
     #[error("package cannot be read")]
-    Decode(#[from] DecodeError),
+    Inputs(#[source] PackageError),
+    #[error("a claim cannot be read")]
+    Claim(#[from] DecodeError),
     #[error("program cannot be run")]
     Run(#[from] TensorRunError),
     #[error("package does not open")]
     Sealed,
-    #[error("package holds another task")]
-    OtherTask,
     #[error("package names another key for the result than the job")]
     OtherKey,
     #[error("task cannot be run")]
@@ -56,22 +54,41 @@ pub(crate) enum WorkError {
 
 impl WorkError {
     /// What the ledger is told.
-    pub(crate) const fn failure(&self) -> RunFailure {
+    pub(crate) fn failure(&self) -> RunFailure {
         match self {
+            Self::Gateway(
+                GatewayError::Fetch(FetchError::Blob(BlobError::NoRoom { .. }))
+                | GatewayError::Blob(BlobError::NoRoom { .. }),
+            )
+            | Self::Inputs(PackageError::Memory { .. })
+            | Self::Task(TaskRunError::NoRoom { .. }) => RunFailure::TooLarge,
+            Self::Inputs(error) | Self::Task(TaskRunError::Inputs(error)) if error.is_wrong() => {
+                RunFailure::PackageWrong
+            }
             Self::Unknown | Self::Gateway(_) | Self::NotKept => RunFailure::PackageMissing,
             Self::Kind | Self::Task(TaskRunError::Run(tg_sandbox::RunError::NoLevel { .. })) => {
                 RunFailure::Declined
             }
-            Self::Decode(_)
-            | Self::Run(_)
+            Self::Run(_)
+            | Self::Claim(_)
             | Self::Sealed
-            | Self::OtherTask
             | Self::OtherKey
-            | Self::Task(TaskRunError::NotOfModels) => RunFailure::PackageWrong,
-            Self::Task(_) | Self::Stop(_) | Self::Package(_) | Self::Random | Self::Panicked => {
-                RunFailure::DeviceFailed
-            }
+            | Self::Task(
+                TaskRunError::NotOfModels | TaskRunError::OtherTask | TaskRunError::OtherKey,
+            ) => RunFailure::PackageWrong,
+            Self::Inputs(_)
+            | Self::Task(_)
+            | Self::Stop(_)
+            | Self::Package(_)
+            | Self::Random
+            | Self::Panicked => RunFailure::DeviceFailed,
         }
+    }
+}
+
+impl From<tg_gateway::local::LocalError> for WorkError {
+    fn from(error: tg_gateway::local::LocalError) -> Self {
+        Self::Gateway(error.into())
     }
 }
 
@@ -82,14 +99,8 @@ pub(crate) async fn open(
     job: JobId,
     entry: &JobEntry,
 ) -> Result<Arc<Content>, WorkError> {
-    packages.get(entry.spec.package, async || open_anew(config, job, entry).await).await
-}
-
-impl Content {
-    /// What is inside.
-    pub(crate) fn plain(&self) -> Result<&[u8], WorkError> {
-        self.plain.as_deref().ok_or(WorkError::Sealed)
-    }
+    let package = PackageRef { id: entry.spec.package, bytes: entry.spec.package_bytes };
+    packages.get(package, async || open_anew(config, job, entry).await).await
 }
 
 /// The key of a job's inputs if they do not open, or are not what the job names: enough for a
@@ -102,11 +113,17 @@ pub(crate) async fn key_of_wrong_inputs(
     let entry = patience::job(config, job, |_| true).await.ok()?;
     let content = open(config, &tools.packages, job, &entry).await.ok()?;
     let key = content.key;
-    let are_inputs = tokio::task::spawn_blocking(move || {
-        content.plain().is_ok_and(|plain| PackageReader.are_inputs(&entry.spec, plain))
-    });
-    let is_wrong = !are_inputs.await.ok()?;
-    is_wrong.then_some(key)
+    let mut plain = match content.reader().await {
+        Ok(plain) => plain,
+        Err(WorkError::Sealed) => return Some(key),
+        Err(_) => return None,
+    };
+    let are_inputs =
+        tokio::task::spawn_blocking(move || PackageReader.are_inputs(&entry.spec, &mut plain));
+    match are_inputs.await.ok()? {
+        Ok(are_inputs) => (!are_inputs).then_some(key),
+        Err(error) => error.is_wrong().then_some(key),
+    }
 }
 
 async fn open_anew(
@@ -119,14 +136,10 @@ async fn open_anew(
     let package = gateway.package(&entry.spec.package, entry.spec.package_bytes).await?;
     let mut asked = 0;
     loop {
-        match gateway.open_inputs(job, &package, &whose, &config.wrap).await {
+        match gateway.key(job, package.head(), &config.wrap).await {
             // Validators that are a block behind do not know yet that we were chosen.
             Err(GatewayError::TooFew { .. }) if asked < SHARES_ASKED_MAX => asked += 1,
-            answer => {
-                let Opened { key, plain } = answer?;
-                let plain = plain.inspect_err(|error| tracing::warn!(%job, %error, "sealed"));
-                return Ok(Content { key: *key.expose(), plain: plain.ok() });
-            }
+            key => return Content::new(package, &key?, whose).await,
         }
         tokio::time::sleep(SHARES_PAUSE).await;
     }
@@ -148,23 +161,17 @@ pub(crate) async fn run(
     let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
     let entry = patience::job(config, job, is_ours).await?;
     let content = open(config, &tools.packages, job, &entry).await?;
-    let plain = content.plain()?;
     let done = match entry.spec.work {
         Work::Tensor { .. } => {
-            let inputs = TensorInputs::from_bytes(plain)?;
+            let inputs = content.tensor_inputs().await?;
             check_result_key(&inputs.result_to, &entry.spec)?;
             run_tensor(config, &entry.spec.work, inputs).await?
         }
         Work::Opaque { task } => {
-            let inputs = TaskInputs::from_bytes(plain)?;
-            if inputs.id() != task {
-                return Err(WorkError::OtherTask);
-            }
-            check_result_key(&inputs.result_to, &entry.spec)?;
-            let wall = Duration::from_millis(entry.spec.run_max.get());
-            run_task(config, &tools.desk, job, inputs, wall).await?
+            run_task(config, &tools.desk, job, &entry.spec, (task, content.as_ref())).await?
         }
     };
+    drop(content);
     let salt = (config.random)().ok_or(WorkError::Random)?;
     let whose = Whose { genesis: config.gateway.domain().genesis, owner: entry.owner };
     let Done { plain, result_to: to, output, trace, run } = done;
@@ -187,13 +194,13 @@ pub(crate) async fn run_again(
 ) -> Result<Arc<TensorRun>, WorkError> {
     let entry = patience::job(config, job, |_| true).await?;
     let content = open(config, &tools.packages, job, &entry).await?;
-    let inputs = TensorInputs::from_bytes(content.plain()?)?;
+    let inputs = content.tensor_inputs().await?;
     run_tensor(config, &entry.spec.work, inputs).await?.run.ok_or(WorkError::Kind)
 }
 
 /// What a run gave, before it is sealed.
 struct Done {
-    plain: Vec<u8>,
+    plain: Box<dyn Plain>,
     result_to: WrapPublic,
     output: Hash32,
     trace: Hash32,
@@ -208,12 +215,12 @@ async fn run_tensor(
     let (work, result_to, cheats) = (*work, inputs.result_to.clone(), config.cheats);
     let cheats = cheats == Some(Cheat::Results);
     let computed = tokio::task::spawn_blocking(move || {
-        let run = TensorRun::new(&inputs, &work)?;
+        let run = TensorRun::new(inputs, &work)?;
         if cheats { run.falsified() } else { Ok(run) }
     });
     let run = computed.await.map_err(|_| WorkError::Panicked)??;
     let subject = run.subject()?;
-    let plain = run.outputs()?.to_bytes();
+    let plain = Box::new(run.outputs()?);
     let (output, trace) = (subject.outputs_root, subject.trace_root);
     Ok(Done { plain, result_to, output, trace, run: Some(Arc::new(run)) })
 }
@@ -222,17 +229,22 @@ async fn run_task(
     config: &AgentConfig,
     desk: &Desk,
     job: JobId,
-    inputs: TaskInputs,
-    wall: Duration,
+    spec: &JobSpec,
+    (task, content): (Hash32, &Content),
 ) -> Result<Done, WorkError> {
     let workshop = config.workshop.clone().ok_or(WorkError::Kind)?;
     let (log, stop) = desk.begin_task(job).map_err(WorkError::Stop)?;
-    // Nodes of one process share a workshop, and may run replicas of one job.
-    let name = format!("{job}-{}", NodeId::new(*config.key.public().as_bytes()));
-    let result_to = inputs.result_to.clone();
+    let order = TaskOrder {
+        // Nodes of one process share a workshop, and may run replicas of one job.
+        name: format!("{job}-{}", NodeId::new(*config.key.public().as_bytes())),
+        task,
+        result_key: spec.result_key.hash,
+        wall: Duration::from_millis(spec.run_max.get()),
+    };
+    let mut inputs = content.reader().await?;
     let computed =
-        tokio::task::spawn_blocking(move || workshop.run(&name, &inputs, wall, &log, &stop));
-    let done = computed.await.map_err(|_| WorkError::Panicked)??;
-    let (output, trace) = (done.id(), done.enforced_id());
-    Ok(Done { plain: done.to_bytes(), result_to, output, trace, run: None })
+        tokio::task::spawn_blocking(move || workshop.run(&order, &mut inputs, &log, &stop));
+    let TaskDone { plain, result_to, output, enforced } =
+        computed.await.map_err(|_| WorkError::Panicked)??;
+    Ok(Done { plain: Box::new(plain), result_to, output, trace: enforced, run: None })
 }

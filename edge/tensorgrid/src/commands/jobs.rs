@@ -7,6 +7,7 @@ mod float;
 mod plan;
 mod resume;
 mod run;
+mod transfer;
 mod why;
 
 use crate::{

@@ -7,6 +7,7 @@ use crate::{
     files::{self, Readers},
 };
 use std::{
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -79,7 +80,8 @@ impl Session {
             Standing::Node => *key.expose_seed(),
         };
         let peer = SecretKey::from_seed(seed);
-        let gateway = runtime.block_on(reach(&ticket, &peer)).or_fail(WHAT, hint)?;
+        let parcels = parcels(&way.keys).or_fail(WHAT, "check the folder's permissions")?;
+        let gateway = runtime.block_on(reach(&ticket, &peer, parcels)).or_fail(WHAT, hint)?;
         Ok(Self { runtime, gateway: Arc::new(gateway), key })
     }
 
@@ -149,9 +151,9 @@ pub(crate) enum ReachError {
 
 /// A gateway to the validators of a ticket, and to those that they tell of. Nothing listens: the
 /// peer only calls out.
-async fn reach(ticket: &Ticket, key: &SecretKey) -> Result<Gateway, ReachError> {
-    let settings =
-        PeerSettings { reach: Reach::Direct, blobs: BlobPlace::Memory, ..PeerSettings::default() };
+async fn reach(ticket: &Ticket, key: &SecretKey, parcels: PathBuf) -> Result<Gateway, ReachError> {
+    let blobs = BlobPlace::LargeInFolder(parcels);
+    let settings = PeerSettings { reach: Reach::Direct, blobs, ..PeerSettings::default() };
     let peer = Peer::bind(key, ticket.relays(), settings).await?;
     let validators = ticket.validators();
     for validator in &validators {
@@ -173,6 +175,18 @@ async fn reach(ticket: &Ticket, key: &SecretKey) -> Result<Gateway, ReachError> 
     let gateway = Gateway::new(peer, ids, &genesis);
     gateway.hello(client::SLOW).await;
     Ok(gateway)
+}
+
+/// Where large packages of this process pass through; those of processes that died are removed.
+fn parcels(keys: &Path) -> io::Result<PathBuf> {
+    let folder = std::path::absolute(keys)?.join("parcels");
+    for left in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let process = left.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _gone_already = fs::remove_dir_all(left.path());
+        }
+    }
+    Ok(folder.join(std::process::id().to_string()))
 }
 
 /// The key to which shares are wrapped that a node or a validator may have: derived, so that one

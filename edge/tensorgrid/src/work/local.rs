@@ -8,6 +8,7 @@ use crate::folder::NodeFolder;
 use crate::network::now;
 use crate::node::RunningNode;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tg_agent::contents::PackageReader;
@@ -63,14 +64,18 @@ pub(crate) struct Seat {
     faucet: Option<SecretKey>,
     /// Where it keeps packages.
     packages: BlobPlace,
+    /// Where large packages are that others of this process hand over.
+    parcels: PathBuf,
 }
 
 impl Seat {
-    /// The validator of a folder. Packages are kept in memory, which is faster.
+    /// The validator of a folder. Small packages are kept in memory, which is faster.
     pub(crate) fn of(folder: &NodeFolder, node: &RunningNode) -> Self {
         let copy = |key: &SecretKey| SecretKey::from_seed(*key.expose_seed());
         let (key, faucet) = (copy(&folder.key), folder.faucet.as_ref().map(copy));
-        Self { chain: node.chain().clone(), key, faucet, packages: BlobPlace::Memory }
+        let parcels = folder.packages().with_file_name("parcels");
+        let packages = BlobPlace::LargeInFolder(parcels.join("kept"));
+        Self { chain: node.chain().clone(), key, faucet, packages, parcels }
     }
 
     /// With packages in the folder, so that they outlive the process.
@@ -86,6 +91,8 @@ pub(crate) struct Doors {
     open: Vec<OpenDoor>,
     chain: Chain,
     reach: Reach,
+    /// Where large packages are that others of this process hand over.
+    parcels: PathBuf,
 }
 
 /// One validator's door.
@@ -117,7 +124,7 @@ fn settings(reach: Reach, blobs: BlobPlace) -> PeerSettings {
 impl OpenDoor {
     /// Opens a validator's door behind a relay and says so to the others.
     async fn open(seat: Seat, relay: &RelayInfo, reach: Reach) -> Result<Self, LocalError> {
-        let Seat { chain, key, faucet, packages } = seat;
+        let Seat { chain, key, faucet, packages, parcels: _ } = seat;
         let (secret, settings) = (peer_key(&key), settings(reach, packages));
         let peer = Peer::bind(&secret, std::slice::from_ref(relay), settings).await?;
         let config = DoorConfig {
@@ -177,19 +184,20 @@ async fn keep_posted(chain: Chain, key: SecretKey, peer: Peer, card: DoorCard) {
 impl Doors {
     /// Starts a relay and opens a door behind it at every validator.
     pub(crate) async fn open(seats: Vec<Seat>, at: RelaySettings) -> Result<Self, LocalError> {
-        let chain =
-            seats.first().map(|seat| seat.chain.clone()).ok_or(GatewayError::NoValidator)?;
+        let first = seats.first().ok_or(GatewayError::NoValidator)?;
+        let (chain, parcels) = (first.chain.clone(), first.parcels.clone());
         let reach = reach(at.listen.ip());
         let relay = Relay::start(at).await?;
         let info = relay.info().clone();
         let opening = seats.into_iter().map(|seat| OpenDoor::open(seat, &info, reach));
         let open = futures::future::try_join_all(opening).await?;
-        Ok(Self { relay, info, open, chain, reach })
+        Ok(Self { relay, info, open, chain, reach, parcels })
     }
 
     /// A peer that speaks to the validators.
     pub(crate) async fn gateway(&self, key: &SecretKey) -> Result<Arc<Gateway>, LocalError> {
-        let settings = settings(self.reach, BlobPlace::Memory);
+        let parcels = self.parcels.join(tg_net::PeerId::of(key).to_string());
+        let settings = settings(self.reach, BlobPlace::LargeInFolder(parcels));
         let peer = Peer::bind(key, std::slice::from_ref(&self.info), settings).await?;
         let ids: Vec<_> = self.open.iter().map(|door| door.peer.id()).collect();
         for id in &ids {

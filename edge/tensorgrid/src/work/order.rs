@@ -2,15 +2,19 @@
 
 use super::market::{Market, Quote};
 use crate::files;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tg_agent::chance::Chance;
 use tg_agent::contents::PackageReader;
 use tg_agent::tensor_run::{TensorRunError, read_outputs, tensor_bytes, trace_salt};
 use tg_gateway::message::{EventList, Reply, Request, log_reader};
-use tg_gateway::package::{Results, Several, Whose, blob, blobs, result_key_hash};
-use tg_gateway::task::{NamedFile, Root, TaskLimits, Variable, word};
+use tg_gateway::package::{Parts, Results, Several, Whose, check_memory, result_key_hash};
+use tg_gateway::stream::{FileSource, expect_end};
+use tg_gateway::task::{NamedFile, Root, TaskLimits, Variable, WithFiles, word};
 use tg_gateway::{
-    Contents as _, Gateway, GatewayError, Kept, Package, PackageError, TaskInputs, TaskOutput,
+    Contents as _, Gateway, GatewayError, Kept, PackageError, Plain, Seal, TaskInputs, TaskOutput,
     TensorInputs,
 };
 use tg_ledger::{JobEntry, PieceEntry, ProgramEntry, Run, keys};
@@ -53,6 +57,12 @@ pub(crate) enum OrderError {
     Price,
     #[error("there are no random numbers")]
     Random(#[from] files::FileError),
+    #[error("{path} cannot be read")]
+    Input { path: PathBuf, source: io::Error },
+    #[error("an output cannot be written")]
+    Write(#[source] files::FileError),
+    #[error("an output is named {name:?}, which is no path below a folder")]
+    OutputName { name: String },
     #[error("the result is not what the provider committed to")]
     OtherOutput,
     #[error("an output cannot be read")]
@@ -65,8 +75,22 @@ pub(crate) enum OrderError {
 
 impl OrderError {
     /// Whether a result is there and does not open, or is not what its provider committed to.
-    pub(crate) const fn is_sealed(&self) -> bool {
-        matches!(self, Self::Package(_) | Self::Decode(_) | Self::OtherOutput | Self::Output(_))
+    pub(crate) fn is_sealed(&self) -> bool {
+        match self {
+            Self::Package(error) | Self::Gateway(GatewayError::Package(error)) => error.is_wrong(),
+            Self::OtherOutput | Self::Output(_) => true,
+            Self::Gateway(_)
+            | Self::Decode(_)
+            | Self::NoNode
+            | Self::ProgramLarge
+            | Self::Price
+            | Self::Random(_)
+            | Self::Input { .. }
+            | Self::Write(_)
+            | Self::OutputName { .. }
+            | Self::Gone
+            | Self::NoResult => false,
+        }
     }
 }
 
@@ -112,7 +136,26 @@ pub(crate) struct TaskOrder {
     /// Whether it asks for the provider's network.
     pub(crate) network: bool,
     /// Its input files by their paths.
-    pub(crate) files: Vec<(String, Vec<u8>)>,
+    pub(crate) files: Vec<(String, TaskFile)>,
+}
+
+/// What is in an input file.
+#[derive(Clone, Debug)]
+pub(crate) enum TaskFile {
+    /// These bytes.
+    Bytes(Arc<[u8]>),
+    /// What is in a file of this machine when the job is handed in.
+    Path(PathBuf),
+}
+
+impl TaskFile {
+    fn source(&self) -> Result<FileSource, OrderError> {
+        match self {
+            Self::Bytes(bytes) => Ok(FileSource::Bytes(Arc::clone(bytes))),
+            Self::Path(path) => FileSource::open(path.clone())
+                .map_err(|source| OrderError::Input { path: path.clone(), source }),
+        }
+    }
 }
 
 impl Job<'_> {
@@ -125,7 +168,7 @@ impl Job<'_> {
     }
 
     /// Everything a run reads, and how the ledger names it.
-    fn pack(&self, to: &Recipient<'_>) -> Result<(Work, Vec<u8>), OrderError> {
+    fn pack(&self, to: &Recipient<'_>) -> Result<(Work, Box<dyn Plain>), OrderError> {
         match self {
             Self::Tensor { model, inputs } => {
                 let bytes = inputs.iter().map(tensor_bytes).collect();
@@ -133,17 +176,19 @@ impl Job<'_> {
                     salt: to.salt,
                     result_to: to.wrap.clone(),
                     tier: to.tier,
-                    model: blob(model.to_bytes())?,
-                    inputs: blobs(bytes)?,
+                    model: model.to_bytes(),
+                    inputs: bytes,
                 };
                 let inputs = inputs_root(inputs, &Salt::new(to.salt));
                 let (program, weights) = (model.id(), model.weights_root());
                 let salt = trace_salt(&to.salt).mark();
-                Ok((Work::Tensor { program, weights, inputs, salt }, package.to_bytes()))
+                let work = Work::Tensor { program, weights, inputs, salt };
+                Ok((work, Box::new(package.into_plain()?)))
             }
             Self::Task(order) => {
-                let package = order.pack(to)?;
-                Ok((Work::Opaque { task: package.id() }, package.to_bytes()))
+                let (head, files) = order.pack(to)?;
+                let plain = WithFiles::new(&head, files)?;
+                Ok((Work::Opaque { task: head.id() }, Box::new(plain)))
             }
         }
     }
@@ -157,17 +202,20 @@ struct Recipient<'a> {
 }
 
 impl TaskOrder {
-    fn pack(&self, to: &Recipient<'_>) -> Result<TaskInputs, PackageError> {
+    fn pack(&self, to: &Recipient<'_>) -> Result<(TaskInputs, Vec<FileSource>), OrderError> {
         let words = self.program.iter().map(|text| word(text)).collect::<Result<_, _>>();
         let variables = self
             .environment
             .iter()
             .map(|(name, value)| Ok(Variable { name: word(name)?, value: word(value)? }));
-        let files = self
-            .files
-            .iter()
-            .map(|(path, bytes)| Ok(NamedFile { path: word(path)?, bytes: blob(bytes.clone())? }));
-        Ok(TaskInputs {
+        let (mut files, mut sources) = (Vec::new(), Vec::new());
+        for (path, file) in &self.files {
+            let source = file.source()?;
+            let (bytes, hash) = (source.bytes(), source.hash());
+            files.push(NamedFile { path: word(path)?, bytes, hash });
+            sources.push(source);
+        }
+        let head = TaskInputs {
             salt: to.salt,
             result_to: to.wrap.clone(),
             program: Several::new(words?)?,
@@ -175,8 +223,9 @@ impl TaskOrder {
             root: self.root.clone(),
             limits: self.limits,
             network: self.network,
-            files: Several::new(files.collect::<Result<_, PackageError>>()?)?,
-        })
+            files: Several::new(files)?,
+        };
+        Ok((head, sources))
     }
 }
 
@@ -315,12 +364,13 @@ impl Client<'_> {
         let nonce = files::random()?;
         let result_secret = self.result_secret(&nonce);
         let (salt, wrap) = (files::random()?, result_secret.public());
-        let (work, plain) = order.job.pack(&Recipient { salt, wrap, tier: order.tier })?;
+        let to = Recipient { salt, wrap, tier: order.tier };
+        let (work, plain) = order.job.pack(&to)?;
         let result_key = ResultKey { nonce, hash: result_key_hash(wrap) };
         let holders = self.gateway.holders().await?;
         let mut chance = Chance::new(files::random()?);
-        let sealed = Package::seal_inputs(&plain, &self.whose(), &holders, || chance.draw())?;
-        let Kept { package, voucher } = self.gateway.keep(&sealed).await?;
+        let seal = Seal::inputs(&self.whose(), &holders, || chance.draw())?;
+        let Kept { package, voucher } = self.gateway.keep(seal, plain).await?;
         let spec = order.spec(work, package, result_key, quote.charges.pay);
         self.hand_in(vec![spec; count], voucher, quote, lane).await
     }
@@ -333,8 +383,9 @@ impl Client<'_> {
         quote: &Quote,
     ) -> Result<JobId, OrderError> {
         let package = self.gateway.package(&spec.package, spec.package_bytes).await?;
-        let Kept { package: PackageRef { id, bytes }, voucher } =
-            self.gateway.keep(&package).await?;
+        let kept = self.gateway.keep_again(&package).await;
+        package.release().await;
+        let Kept { package: PackageRef { id, bytes }, voucher } = kept?;
         let (pay, spec) = (quote.charges.pay, spec.clone());
         let spec = JobSpec { package: id, package_bytes: bytes, pay, ..spec };
         let jobs = self.hand_in(vec![spec], voucher, quote, Lane::FIRST).await?;
@@ -397,33 +448,45 @@ impl Client<'_> {
         Ok(entry.status.is_final().then_some(entry))
     }
 
-    /// Fetches what a job gave: of the first of its accepted runs whose package opens.
-    async fn fetch(
+    /// Fetches what a job gave and reads it: of the first of its accepted runs whose package opens.
+    async fn fetch<T>(
         &self,
         job: JobId,
         entry: &JobEntry,
-    ) -> Result<(RunResult, Vec<u8>), OrderError> {
+        read: impl Fn(&RunResult, &mut dyn Read) -> Result<T, OrderError>,
+    ) -> Result<T, OrderError> {
         let mut last = OrderError::NoResult;
         for result in entry.live().filter_map(Run::result) {
-            match self.open(job, entry, &result).await {
-                Ok(plain) => return Ok((result, plain)),
+            match self.open(job, entry, &result, &read).await {
+                Ok(found) => return Ok(found),
                 Err(error) => last = error,
             }
         }
         Err(last)
     }
 
-    async fn open(
+    async fn open<T>(
         &self,
         job: JobId,
         entry: &JobEntry,
         result: &RunResult,
-    ) -> Result<Vec<u8>, OrderError> {
+        read: impl Fn(&RunResult, &mut dyn Read) -> Result<T, OrderError>,
+    ) -> Result<T, OrderError> {
         let package = self.gateway.package(&result.package, result.package_bytes).await?;
         let secret = self.result_secret(&entry.spec.result_key.nonce);
-        let opened = package.open_output(&secret, &self.whose())?;
-        let results = Results::from_bytes(&opened)?;
-        Ok(results.of(&job).ok_or(OrderError::OtherOutput)?.to_vec())
+        let sealed = package.sealed().await.map_err(GatewayError::from)?;
+        let opened = package.head().open_output(&secret, &self.whose(), sealed);
+        // A client waits for its result and for nothing else, so it may wait for the disk here.
+        let found = opened.map_err(OrderError::from).and_then(|mut plain| {
+            let found = Results::read(&mut plain, &job, |plain| {
+                let found = read(result, plain)?;
+                expect_end(plain)?;
+                Ok::<_, OrderError>(found)
+            });
+            found?.ok_or(OrderError::OtherOutput)
+        });
+        package.release().await;
+        found
     }
 
     /// Fetches the outputs of a program, and holds them against what was committed to.
@@ -433,26 +496,33 @@ impl Client<'_> {
         entry: &JobEntry,
         model: &Model,
     ) -> Result<Vec<Tensor>, OrderError> {
-        let (result, plain) = self.fetch(job, entry).await?;
-        let outputs = read_outputs(model.program(), &plain)?;
-        if outputs_root(outputs.iter()) != result.output {
-            return Err(OrderError::OtherOutput);
-        }
-        Ok(outputs)
+        let read = |result: &RunResult, plain: &mut dyn Read| {
+            check_memory(result.package_bytes)?;
+            let given = Parts::read_outputs(plain, result.package_bytes)?;
+            let outputs = read_outputs(model.program(), &given)?;
+            let is_right = outputs_root(outputs.iter()) == result.output;
+            is_right.then_some(outputs).ok_or(OrderError::OtherOutput)
+        };
+        self.fetch(job, entry, read).await
     }
 
-    /// Fetches what a task gave, and holds it against what was committed to.
-    pub(crate) async fn task_result(
+    /// Fetches what a task gave, and holds it against what was committed to. Files are handed to
+    /// `take`; what it makes of them counts only if this ends well.
+    pub(crate) async fn task_result<T>(
         &self,
         job: JobId,
         entry: &JobEntry,
-    ) -> Result<TaskOutput, OrderError> {
-        let (result, plain) = self.fetch(job, entry).await?;
-        let output = TaskOutput::from_bytes(&plain)?;
-        if output.id() != result.output || output.enforced_id() != result.trace {
-            return Err(OrderError::OtherOutput);
-        }
-        Ok(output)
+        take: impl Fn(&TaskOutput, &mut dyn Read) -> Result<T, OrderError>,
+    ) -> Result<(TaskOutput, T), OrderError> {
+        let read = |result: &RunResult, plain: &mut dyn Read| {
+            let output = TaskOutput::read(plain)?;
+            if output.id() != result.output || output.enforced_id() != result.trace {
+                return Err(OrderError::OtherOutput);
+            }
+            let taken = take(&output, plain)?;
+            Ok((output, taken))
+        };
+        self.fetch(job, entry, read).await
     }
 
     /// Whether the result of a job opens, to what its provider committed to.
@@ -461,12 +531,13 @@ impl Client<'_> {
             Work::Tensor { program, .. } => Some(self.program(&program).await?),
             Work::Opaque { .. } => None,
         };
-        let (result, opened) = match self.fetch(job, entry).await {
-            Ok(fetched) => fetched,
-            Err(error) if error.is_sealed() => return Ok(false),
-            Err(error) => return Err(error),
+        let read = |result: &RunResult, plain: &mut dyn Read| {
+            Ok(PackageReader.is_output(&entry.spec, program.as_deref(), result, plain)?)
         };
-        Ok(PackageReader.is_output(&entry.spec, program.as_deref(), &result, &opened))
+        match self.fetch(job, entry, read).await {
+            Err(error) if error.is_sealed() => Ok(false),
+            opens => opens,
+        }
     }
 
     /// A program as the chain has it on record.

@@ -8,6 +8,7 @@ mod kill;
 mod misuse;
 mod model;
 mod nat;
+mod packages;
 mod provide;
 mod readme;
 mod support;

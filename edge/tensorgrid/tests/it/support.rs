@@ -176,6 +176,11 @@ impl Process {
         rpc.unwrap_or_else(|| panic!("{} has no address: {}", self.name, self.ready)).to_owned()
     }
 
+    /// Its number for the operating system.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The end of its stderr.
     pub(crate) fn tail(&self) -> String {
         let text = fs::read_to_string(&self.errors).unwrap_or_default();

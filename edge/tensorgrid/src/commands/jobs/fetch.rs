@@ -1,12 +1,12 @@
 //! What jobs gave: `logs`, `cp`, and the files that `run` writes.
 
-use super::{HINT, find, float};
+use super::{HINT, find, float, transfer};
 use crate::{
     args::jobs::{CopyArguments, LogsArguments},
     arrays,
     commands::model,
     failure::{Exit, Failure, OrFail as _},
-    files::{self, Readers},
+    files::{self, Draft, FileError, Readers},
     printer::Printer,
     work::{
         connect::Session,
@@ -15,11 +15,12 @@ use crate::{
 };
 use serde::Serialize;
 use std::{
-    io::Write as _,
+    io::{self, Read, Write},
     path::{Component, Path, PathBuf},
     time::Duration,
 };
-use tg_gateway::TaskOutput;
+use tg_gateway::task::check_files;
+use tg_gateway::{PackageError, TaskOutput};
 use tg_ledger::JobEntry;
 use tg_tensor::{Array, Model, Tensor};
 use tg_types::{JobId, Work};
@@ -119,7 +120,7 @@ fn ended(
     known: u64,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let output = task_output(session, job, entry)?;
+    let (output, ()) = task_output(session, (job, entry), printer, take_none)?;
     if known == 0 {
         say(output.stdout.as_slice());
         say(output.stderr.as_slice());
@@ -131,15 +132,27 @@ fn ended(
 
 /// Bytes of a program, as they are.
 fn say(bytes: &[u8]) {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     // Whoever closed the pipe has heard enough.
     let _closed = out.write_all(bytes).and_then(|()| out.flush());
 }
 
-fn task_output(session: &Session, job: JobId, entry: &JobEntry) -> Result<TaskOutput, Failure> {
+/// Fetches what a task gave; `take` is handed its files.
+pub(super) fn task_output<T>(
+    session: &Session,
+    (job, entry): (JobId, &JobEntry),
+    printer: &Printer,
+    take: impl Fn(&TaskOutput, &mut dyn Read) -> Result<T, OrderError>,
+) -> Result<(TaskOutput, T), Failure> {
     let client = Client { gateway: &session.gateway, key: &session.key };
-    let output = session.runtime.block_on(client.task_result(job, entry));
-    output.map_err(|error| no_result(job, &error))
+    let fetching = client.task_result(job, entry, take);
+    transfer::shown(session, printer, "fetching the result", fetching)
+        .map_err(|error| no_result(job, &error))
+}
+
+/// Takes nothing of a task's files.
+fn take_none(output: &TaskOutput, from: &mut dyn Read) -> Result<(), OrderError> {
+    Ok(check_files(&output.files, from)?)
 }
 
 /// Why there is no result, and what to do about it.
@@ -169,12 +182,17 @@ pub(super) fn copy(
     let out = Some(arguments.out.as_path());
     let files = match entry.spec.work {
         Work::Opaque { .. } => {
-            let output = task_output(session, arguments.job, &entry)?;
             let is_array_file = arrays::Format::of_path(&arguments.out).is_some();
-            if is_array_file && float::is_output(&output) {
-                float::write(&output, out, &[])?;
-            } else {
-                write_files(&output, out, &[])?;
+            let take = |output: &TaskOutput, from: &mut dyn Read| {
+                if is_array_file && float::is_output(output) {
+                    return Ok(Taken::Arrays(float::take(output, from)?));
+                }
+                Ok(Taken::Files(Landing::take(output, from, out, &[])?))
+            };
+            let (output, taken) = task_output(session, (arguments.job, &entry), printer, take)?;
+            match taken {
+                Taken::Arrays(bytes) => float::write(&bytes, out, &[])?,
+                Taken::Files(landing) => landing.finish()?,
             }
             output.files.as_slice().len()
         }
@@ -189,7 +207,8 @@ pub(super) fn copy(
                 return Err(Failure::misuse(what, hint));
             }
             let client = Client { gateway: &session.gateway, key: &session.key };
-            let outputs = session.runtime.block_on(client.result(arguments.job, &entry, &model));
+            let fetching = client.result(arguments.job, &entry, &model);
+            let outputs = transfer::shown(session, printer, "fetching the result", fetching);
             let outputs = outputs.map_err(|error| no_result(arguments.job, &error))?;
             write_tensors(&model, &outputs, out, &[])?;
             1
@@ -240,39 +259,80 @@ pub(super) fn write_arrays(
     Ok(())
 }
 
-/// Writes the files that a command left: all below a folder, and each where it was asked for.
-pub(super) fn write_files(
-    output: &TaskOutput,
-    folder: Option<&Path>,
-    named: &[(String, PathBuf)],
-) -> Result<(), Failure> {
-    let mut wanted: Vec<(&str, PathBuf)> = Vec::new();
-    for file in output.files.as_slice() {
-        let path = std::str::from_utf8(file.path.as_slice()).ok().filter(|path| is_below(path));
-        let hint = "the provider answers something odd; ask another one";
-        let path = path.ok_or_else(|| Failure::new("an output has no usable name", hint))?;
-        wanted.extend(folder.map(|folder| (path, folder.join(path))));
-        let asked = named.iter().filter(|(name, _)| name == path);
-        wanted.extend(asked.map(|(_, here)| (path, here.clone())));
-    }
-    if let Some((name, _)) = named.iter().find(|(name, _)| !wanted.iter().any(|(it, _)| it == name))
-    {
-        let what = format!("the program left no file /out/{name}");
-        return Err(Failure::new(what, "`tensorgrid logs` tells what it said"));
-    }
-    for (path, here) in wanted {
-        let mut files = output.files.as_slice().iter();
-        let Some(file) = files.find(|file| file.path.as_slice() == path.as_bytes()) else {
-            continue;
-        };
-        let what = format!("cannot write {}", here.display());
-        if let Some(parent) = here.parent() {
-            files::make_folder(parent).or_fail(&what, "choose another folder")?;
+/// What is made of a task's files.
+enum Taken {
+    /// The outputs of a float model.
+    Arrays(Vec<u8>),
+    /// Files.
+    Files(Landing),
+}
+
+/// Files that a command left, each in a draft where it goes: all below a folder, and each where it
+/// was asked for. Nothing is there until all of them have come.
+pub(super) struct Landing {
+    drafts: Vec<Draft>,
+    /// A name that was asked for and is not there.
+    missing: Option<String>,
+}
+
+impl Landing {
+    /// Writes what comes to drafts.
+    pub(super) fn take(
+        output: &TaskOutput,
+        from: &mut dyn Read,
+        folder: Option<&Path>,
+        named: &[(String, PathBuf)],
+    ) -> Result<Self, OrderError> {
+        let mut drafts = Vec::new();
+        let mut left = Vec::new();
+        for file in output.files.as_slice() {
+            let path = String::from_utf8_lossy(file.path.as_slice()).into_owned();
+            if !is_below(&path) {
+                return Err(OrderError::OutputName { name: path });
+            }
+            let asked = named.iter().filter(|(name, _)| *name == path);
+            let targets = folder.map(|folder| folder.join(&path)).into_iter();
+            let targets = targets.chain(asked.map(|(_, here)| here.clone()));
+            let begun: Result<Vec<Draft>, FileError> = targets.map(|here| begin(&here)).collect();
+            let mut copies = Copies(begun.map_err(OrderError::Write)?);
+            file.read(from, &mut copies).map_err(PackageError::from)?;
+            drafts.append(&mut copies.0);
+            left.push(path);
         }
-        files::write(&here, file.bytes.as_slice(), Readers::All)
-            .or_fail(&what, "choose another folder")?;
+        let missing = named.iter().find(|(name, _)| !left.contains(name));
+        Ok(Self { drafts, missing: missing.map(|(name, _)| name.clone()) })
     }
-    Ok(())
+
+    /// Puts all files in their places.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        if let Some(name) = self.missing {
+            let what = format!("the program left no file /out/{name}");
+            return Err(Failure::new(what, "`tensorgrid logs` tells what it said"));
+        }
+        let finished = self.drafts.into_iter().try_for_each(Draft::finish);
+        finished.or_fail("the outputs cannot be written", "choose another folder")
+    }
+}
+
+fn begin(here: &Path) -> Result<Draft, FileError> {
+    if let Some(parent) = here.parent() {
+        files::make_folder(parent)?;
+    }
+    Draft::new(here, Readers::All)
+}
+
+/// A file that goes to several places, or to none.
+struct Copies(Vec<Draft>);
+
+impl Write for Copies {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.iter_mut().try_for_each(|draft| draft.write_all(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(Write::flush)
+    }
 }
 
 /// Whether a path stays below the folder it is joined to.

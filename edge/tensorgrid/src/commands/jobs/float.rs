@@ -3,21 +3,23 @@
 //! The model is read here too, so that a wrong input is refused before money is locked. It is the
 //! client's own file; on the provider's side it is a stranger's and is read in a sandbox.
 
-use super::{
-    fetch,
-    plan::{What, read_input},
-};
+use super::{fetch, plan::What};
 use crate::{
     args::model::NamedFile,
     commands::model::{self, Port},
     failure::{Failure, OrFail as _},
-    work::order::TaskOrder,
+    files,
+    work::order::{OrderError, TaskFile, TaskOrder},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 use tg_agent::float_run::{INPUTS_FILE, MODEL_FILE, OUTPUTS_FILE};
-use tg_float::{Arrays, Data, Element, FloatModel};
-use tg_gateway::TaskOutput;
+use tg_float::{Arrays, Data, Element, FloatModel, MODEL_BYTES_MAX};
+use tg_gateway::package::check_memory;
 use tg_gateway::task::{NamedFile as OutputFile, Root, TaskLimits};
+use tg_gateway::{PackageError, TaskOutput};
 use tg_tensor::Array;
 use tg_types::{Decode as _, Encode as _};
 
@@ -41,7 +43,9 @@ pub(super) fn what(
         let hint = "leave --float out for programs (.tgp), which are whole numbers";
         return Err(Failure::misuse(format!("{} is no .onnx file", path.display()), hint));
     }
-    let bytes = read_input(path)?;
+    let max = u64::try_from(MODEL_BYTES_MAX).unwrap_or(u64::MAX);
+    let bytes = files::read(path, max)
+        .or_fail(format_args!("cannot read {}", path.display()), "is the path right?")?;
     let model = FloatModel::from_bytes(&bytes).or_fail(
         format_args!("{} cannot be run in floating point", path.display()),
         "an image with the runtime it was made for can run it: --image NAME -- COMMAND",
@@ -52,7 +56,7 @@ pub(super) fn what(
         root: Root::Onnx,
         limits,
         network: false,
-        files: vec![(MODEL_FILE.to_owned(), bytes)],
+        files: vec![(MODEL_FILE.to_owned(), TaskFile::Bytes(bytes.into()))],
     };
     Ok(What::Float { model: Box::new(model), inputs, order: Box::new(order), outputs })
 }
@@ -61,7 +65,7 @@ pub(super) fn what(
 pub(super) fn read_inputs(
     model: &FloatModel,
     files: &[NamedFile],
-) -> Result<(String, Vec<u8>), Failure> {
+) -> Result<(String, TaskFile), Failure> {
     let ports: Vec<Port> = model.inputs().iter().map(|port| Port::named(&port.name)).collect();
     let found = model::gather(files, &ports)?;
     let what = "an input does not fit the model";
@@ -74,7 +78,7 @@ pub(super) fn read_inputs(
         arrays.insert(&port.name, array.or_fail(what, hint)?).or_fail(what, hint)?;
     }
     model.check(&arrays).or_fail(what, "free sides have names, the others a fixed length")?;
-    Ok((INPUTS_FILE.to_owned(), arrays.to_bytes()))
+    Ok((INPUTS_FILE.to_owned(), TaskFile::Bytes(arrays.to_bytes().into())))
 }
 
 /// The numbers of a file as an input takes them. Whole numbers may stand for floats.
@@ -110,20 +114,34 @@ pub(super) fn is_output(output: &TaskOutput) -> bool {
     matches!(output.files.as_slice(), [file] if is_outputs_file(file))
 }
 
+/// Takes the bytes of the outputs of a model from a task's files.
+pub(super) fn take(output: &TaskOutput, from: &mut dyn Read) -> Result<Vec<u8>, OrderError> {
+    let mut outputs = Vec::new();
+    for file in output.files.as_slice() {
+        let is_wanted = is_outputs_file(file) && outputs.is_empty();
+        let read = if is_wanted {
+            check_memory(file.bytes)?;
+            file.read(from, &mut outputs)
+        } else {
+            file.read(from, &mut io::sink())
+        };
+        read.map_err(PackageError::from)?;
+    }
+    Ok(outputs)
+}
+
 fn is_outputs_file(file: &OutputFile) -> bool {
     file.path.as_slice() == OUTPUTS_FILE.as_bytes()
 }
 
 /// Writes the outputs of a model: all into one file, and each into its own.
 pub(super) fn write(
-    output: &TaskOutput,
+    bytes: &[u8],
     out: Option<&Path>,
     named: &[(String, PathBuf)],
 ) -> Result<(), Failure> {
     let hint = "the provider answers something odd; ask another one";
-    let file = output.files.as_slice().iter().find(|file| is_outputs_file(file));
-    let file = file.ok_or_else(|| Failure::new("there are no outputs", hint))?;
-    let arrays = Arrays::from_bytes(file.bytes.as_slice());
+    let arrays = Arrays::from_bytes(bytes);
     let arrays = arrays.or_fail("the outputs cannot be read", hint)?;
     let mut decoded = Vec::new();
     for (name, array) in arrays.iter() {

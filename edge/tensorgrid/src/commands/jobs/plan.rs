@@ -7,7 +7,7 @@ use crate::{
     commands::model,
     failure::{Failure, OrFail as _},
     files,
-    work::order::{Job, Order, TaskOrder},
+    work::order::{Job, Order, TaskFile, TaskOrder},
 };
 use std::{
     fs,
@@ -15,7 +15,6 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 use tg_float::FloatModel;
-use tg_gateway::package::PACKAGE_BYTES_MAX;
 use tg_gateway::task::{Root, TaskLimits, word};
 use tg_jobfile::{Cpus, JobFile, ModelSource, Resources, Run, Size, Work, WorkPath};
 use tg_tensor::{Model, Tensor};
@@ -364,23 +363,22 @@ fn program(task: &tg_jobfile::Task) -> Vec<String> {
 }
 
 /// Where a command's own files come from. An archive travels with the inputs.
-fn root(image: Option<&str>, files: &mut Vec<(String, Vec<u8>)>) -> Result<Root, Failure> {
+fn root(image: Option<&str>, files: &mut Vec<(String, TaskFile)>) -> Result<Root, Failure> {
     let Some(image) = image else { return Ok(Root::Host) };
     let what = "the image cannot be used";
     let hint = "give an archive, or a name such as docker.io/library/alpine:3";
     if Path::new(image).is_file() {
-        let bytes = read_input(Path::new(image))?;
-        files.push(("image.tar".to_owned(), bytes));
+        files.push(("image.tar".to_owned(), input(Path::new(image))?));
         return Ok(Root::Archive { name: word("image.tar").or_fail(what, hint)? });
     }
     tg_sandbox::oci::ImageName::new(image).or_fail(what, hint)?;
     Ok(Root::Image { name: word(image).or_fail(what, hint)? })
 }
 
-/// Reads a file, or all files of a folder, under a name.
-fn gather(path: &Path, name: &str, files: &mut Vec<(String, Vec<u8>)>) -> Result<(), Failure> {
+/// Lists a file, or all files of a folder, under a name.
+fn gather(path: &Path, name: &str, files: &mut Vec<(String, TaskFile)>) -> Result<(), Failure> {
     if !path.is_dir() {
-        files.push((name.to_owned(), read_input(path)?));
+        files.push((name.to_owned(), input(path)?));
         return Ok(());
     }
     let what = format!("cannot read {}", path.display());
@@ -397,11 +395,14 @@ fn gather(path: &Path, name: &str, files: &mut Vec<(String, Vec<u8>)>) -> Result
     Ok(())
 }
 
-/// Reads a file that travels with a job.
-pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
-    let max = u64::try_from(PACKAGE_BYTES_MAX).unwrap_or(u64::MAX);
-    let hint = "is the path right? Inputs of one job may have 64 MiB together";
-    files::read(path, max).or_fail(format_args!("cannot read {}", path.display()), hint)
+/// A file that travels with a job. It is read when the job is handed in.
+fn input(path: &Path) -> Result<TaskFile, Failure> {
+    let what = format!("cannot read {}", path.display());
+    let file = fs::File::open(path).or_fail(&what, "is the path right?")?;
+    if !file.metadata().or_fail(&what, "is the path right?")?.is_file() {
+        return Err(Failure::misuse(what, "give a plain file or a folder"));
+    }
+    Ok(TaskFile::Path(path.to_owned()))
 }
 
 #[cfg(test)]

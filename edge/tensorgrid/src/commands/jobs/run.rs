@@ -3,6 +3,7 @@
 use super::{
     HINT, fetch, float,
     plan::{Plan, What},
+    transfer,
 };
 use crate::{
     args::jobs::{JobOptions, RunJobArguments},
@@ -12,12 +13,13 @@ use crate::{
     work::{connect::Session, market::Quote, order::Client},
 };
 use serde::Serialize;
-use std::{path::Path, time::Instant};
+use std::{io::Read, path::Path, time::Instant};
 use tg_api::{
     text::{Text, Tgrid},
     view::JobView,
     words::Line,
 };
+use tg_gateway::TaskOutput;
 use tg_ledger::JobEntry;
 use tg_tensor::{Model, Tensor};
 use tg_types::{Hash32, JobId, JobStatus};
@@ -133,7 +135,9 @@ pub(super) fn run(
     session.afford(quote.charges.escrow)?;
     let started = Instant::now();
     let client = Client { gateway: &session.gateway, key: &session.key };
-    let job = session.runtime.block_on(client.submit(&order, &quote)).or_fail(what, HINT)?;
+    let handing_in = client.submit(&order, &quote);
+    let job = transfer::shown(session, printer, "handing the job in", handing_in);
+    let job = job.or_fail(what, HINT)?;
     printer.say(format_args!("Job {job} is on the chain; {} are locked.", quote.charges.escrow));
     if let Some(readers) = session.gateway.readers(plan.tier) {
         printer.say(format_args!("Its data is sealed; it can be read by {readers}."));
@@ -176,24 +180,21 @@ fn deliver(
 ) -> Result<Exit, Failure> {
     let no_result = |error| fetch::no_result(job, &error);
     let client = Client { gateway: &session.gateway, key: &session.key };
-    let task_result = || {
-        let output = session.runtime.block_on(client.task_result(job, entry));
-        let output = output.map_err(no_result)?;
-        let told = fetch::TaskTold::new(&output);
-        Ok::<_, Failure>((output, told.exit(), told))
-    };
     match &plan.what {
         What::Tensor { model, outputs, .. } => {
-            let found = session.runtime.block_on(client.result(job, entry, model));
+            let fetching = client.result(job, entry, model);
+            let found = transfer::shown(session, printer, "fetching the result", fetching);
             fetch::write_tensors(model, &found.map_err(no_result)?, out, outputs)?;
             printer.result(&ran, || format!("Job {job} is verified and paid.\n"));
             Ok(Exit::Done)
         }
         What::Float { outputs, .. } => {
-            let (output, exit, told) = task_result()?;
+            let (output, bytes) = fetch::task_output(session, (job, entry), printer, float::take)?;
+            let told = fetch::TaskTold::new(&output);
+            let exit = told.exit();
             ran.task = Some(told);
             if exit == Exit::Done {
-                float::write(&output, out, outputs)?;
+                float::write(&bytes, out, outputs)?;
                 printer.result(&ran, || format!("Job {job} is done and paid.\n"));
             } else {
                 printer.result(&ran, || fetch::task_text(&output));
@@ -201,8 +202,13 @@ fn deliver(
             Ok(exit)
         }
         What::Task { outputs, .. } => {
-            let (output, exit, told) = task_result()?;
-            fetch::write_files(&output, out, outputs)?;
+            let take = |output: &TaskOutput, from: &mut dyn Read| {
+                fetch::Landing::take(output, from, out, outputs)
+            };
+            let (output, landing) = fetch::task_output(session, (job, entry), printer, take)?;
+            landing.finish()?;
+            let told = fetch::TaskTold::new(&output);
+            let exit = told.exit();
             ran.task = Some(told);
             printer.result(&ran, || fetch::task_text(&output));
             Ok(exit)

@@ -27,7 +27,8 @@ use tg_types::genesis::NetworkKind;
 use tg_types::ids::JobId;
 use tg_types::job::{REPLICAS_MAX, REPLICAS_MIN};
 use tg_types::{
-    Amount, DurationMs, Event, JobSpec, JobStatus, Params, Reason, Tick, Tier, Voucher, Work,
+    Amount, DurationMs, Event, Extent, JobSpec, JobStatus, Params, Reason, Tick, Tier, Voucher,
+    Work,
 };
 
 use crate::due::{self, DueItem};
@@ -52,12 +53,14 @@ pub(crate) fn submit(
     vouchers: &[Voucher],
 ) -> Result<(), Fail> {
     let mut escrow = Amount::ZERO;
-    let mut dates = Vec::new();
+    let (mut dates, mut prices) = (Vec::new(), Vec::new());
     for spec in specs {
-        check_spec(session, spec)?;
+        let extent = check_spec(session, spec)?;
         dates.push(session.env.tick.plus(spec.expires_after)?);
-        let charges = charges::charges(&session.params, spec).ok_or(Reason::EscrowTooLow)?;
+        let charges =
+            charges::charges(&session.params, spec, extent).ok_or(Reason::EscrowTooLow)?;
         escrow = escrow.plus(charges.escrow).map_err(|_| Reason::EscrowTooLow)?;
+        prices.push((extent, charges.escrow));
     }
     if escrow > escrow_max {
         return Err(Reason::EscrowTooLow.into());
@@ -85,28 +88,31 @@ pub(crate) fn submit(
 
     account::set_balance(session, call.slot, left);
     session.totals.shift(Flow { from: Part::Balances, to: Part::Escrow, amount: escrow })?;
-    for (job, spec) in ids.into_iter().zip(specs) {
-        begin(session, call, job, spec)?;
+    for ((job, spec), price) in ids.into_iter().zip(specs).zip(prices) {
+        begin(session, call, (job, spec), price)?;
     }
     Ok(())
 }
 
 /// Writes a job down and queues it.
-fn begin(session: &mut Session<'_>, call: &Call, job: JobId, spec: &JobSpec) -> Result<(), Stop> {
-    let charges = charges::charges(&session.params, spec);
-    let escrow = charges.map_or(Amount::ZERO, |charges| charges.escrow);
+fn begin(
+    session: &mut Session<'_>,
+    call: &Call,
+    (job, spec): (JobId, &JobSpec),
+    (extent, escrow): (Extent, Amount),
+) -> Result<(), Stop> {
     let submitted = session.env.tick;
     let expires = submitted.plus(spec.expires_after)?;
     let owner = call.sender;
-    let mut entry = JobEntry::new(owner, spec.clone(), escrow, [submitted, expires]);
+    let mut entry = JobEntry::new(owner, spec.clone(), (extent, escrow), [submitted, expires]);
     place::enqueue(session, &job, &mut entry)?;
     session.tables.jobs.put(job.as_bytes(), Some(entry))?;
     session.emit(Event::JobQueued { job, owner, escrow });
     due::add(session, expires, DueItem::CloseJob { job })
 }
 
-/// What no job may ask for.
-fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<(), Fail> {
+/// Refuses what no job may ask for; says how much of a run its checkers recompute.
+fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<Extent, Fail> {
     if spec.expires_after > session.params.job_expires_max {
         return Err(Reason::JobExpiryTooLong.into());
     }
@@ -116,19 +122,24 @@ fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<(), Fail> {
     if spec.pay < session.params.jobs.pay_min {
         return Err(Reason::PayTooLow.into());
     }
-    if let Work::Tensor { program, .. } = &spec.work
-        && program::facts(session, program)?.is_none()
-    {
-        return Err(Reason::ProgramUnknown.into());
-    }
-    match (spec.tier, &spec.work) {
-        (Tier::Trusted, _) | (Tier::Audit | Tier::Sync, Work::Tensor { .. }) => Ok(()),
-        (Tier::Redundant { replicas }, _) => {
-            let is_right = (REPLICAS_MIN..=REPLICAS_MAX).contains(&replicas);
-            if is_right { Ok(()) } else { Err(Reason::ReplicasWrong.into()) }
+    let multiply_adds = match &spec.work {
+        Work::Tensor { program, .. } => {
+            program::facts(session, program)?.ok_or(Reason::ProgramUnknown)?.multiply_adds
         }
-        (Tier::Audit | Tier::Sync, Work::Opaque { .. }) => Err(Reason::TierNeedsProgram.into()),
+        Work::Opaque { .. } => 0,
+    };
+    match (spec.tier, &spec.work) {
+        (Tier::Trusted, _) | (Tier::Audit | Tier::Sync, Work::Tensor { .. }) => {}
+        (Tier::Redundant { replicas }, _) => {
+            if !(REPLICAS_MIN..=REPLICAS_MAX).contains(&replicas) {
+                return Err(Reason::ReplicasWrong.into());
+            }
+        }
+        (Tier::Audit | Tier::Sync, Work::Opaque { .. }) => {
+            return Err(Reason::TierNeedsProgram.into());
+        }
     }
+    Ok(session.params.jobs.extent(spec.tier, multiply_adds))
 }
 
 /// Whether enough owners could check a result besides its provider. A local network may do with

@@ -50,6 +50,8 @@ pub enum PlantedBug {
     /// One validator's signature is enough for a voucher. Simulated networks ask for no vouchers,
     /// so only the ledger's own tests notice it.
     OneVoucher,
+    /// Digests of drawn tiles are believed unseen.
+    TrustTiles,
     /// One validator's word decides a complaint. Only the ledger's own tests notice it.
     OneJudge,
 }

@@ -4,7 +4,7 @@
 //! every court understands, the sealed bytes by the hash under which anybody may hold them.
 
 use crate::amount::Amount;
-use crate::bounded::Name;
+use crate::bounded::{Bytes, Name};
 use crate::codec::Encode;
 use crate::hash::{Tag, tagged};
 use crate::ids::{Hash32, NodeId};
@@ -70,7 +70,8 @@ wire! {
     pub enum Tier {
         /// The provider's word.
         Trusted = 1,
-        /// A share of all results is drawn, and random tiles of them are recomputed.
+        /// A share of all results is drawn, and recomputed: all of it or, of large runs, drawn
+        /// tiles.
         Audit = 2,
         /// Every result is checked from beginning to end by drawn checkers.
         Sync = 3,
@@ -97,6 +98,17 @@ impl Tier {
             Self::Trusted | Self::Audit | Self::Sync => 1,
             Self::Redundant { replicas } => replicas.saturating_mul(2).saturating_sub(1),
         }
+    }
+}
+
+wire! {
+    /// How much of a run a drawn checker recomputes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Extent {
+        /// All of it.
+        Whole = 1,
+        /// Tiles that its lot draws.
+        Tiles = 2,
     }
 }
 
@@ -219,18 +231,43 @@ impl TraceSecret {
 wire! {
     /// What a checker says of a result it found right. There is no answer for a wrong one: whoever
     /// objects opens a dispute.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct CheckAnswer {
-        /// The result that was checked.
-        pub trace: Hash32,
-        /// The trace's key for the checker's round, which only those know who have computed the
-        /// run: see [`TraceSecret`].
-        pub key: Hash32,
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum CheckAnswer {
+        /// From whoever was to recompute the whole run.
+        Key {
+            /// The result that was checked.
+            trace: Hash32,
+            /// The trace's key for the checker's round, which only those know who have computed
+            /// the run: see [`TraceSecret`].
+            key: Hash32,
+        } = 1,
+        /// From whoever was to recompute drawn tiles.
+        Tiles {
+            /// The result that was checked.
+            trace: Hash32,
+            /// The digests of these tiles, which only those know who have computed them, and how
+            /// they lead to the root of the trace.
+            tiles: TileAnswer,
+        } = 2,
     }
 }
 
+/// The bytes of the digests of drawn tiles and of all siblings on their ways to the root. Opaque to
+/// core; with the rest of a transaction they stay below its limit.
+pub type TileAnswer = Bytes<TILE_ANSWER_BYTES_MAX>;
+
+/// The most bytes of a tile answer: 448 digests.
+pub const TILE_ANSWER_BYTES_MAX: usize = 14 * 1024;
+
 impl CheckAnswer {
     const SEAL: Tag = Tag::new("tensorgrid/check");
+
+    /// The result that was checked.
+    pub const fn trace(&self) -> Hash32 {
+        match self {
+            Self::Key { trace, .. } | Self::Tiles { trace, .. } => *trace,
+        }
+    }
 
     /// What a checker commits to before any answer is opened.
     pub fn seal(&self, checker: &NodeId, salt: &[u8; 32]) -> Hash32 {
@@ -290,12 +327,13 @@ impl JobStatus {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHECK_ROUNDS_MAX, CheckAnswer, RunResult, Tier, TraceSecret};
+    use super::{CHECK_ROUNDS_MAX, CheckAnswer, RunResult, Tier, TileAnswer, TraceSecret};
     use crate::ids::{Hash32, NodeId};
 
     #[test]
     fn seals_differ_in_every_field_provider_and_salt() {
         let hash = |byte| Hash32::new([byte; 32]);
+        let tiles = |byte| TileAnswer::new(vec![byte; 32]).expect("short");
         let result =
             RunResult { output: hash(1), trace: hash(2), package: hash(3), package_bytes: 4 };
         let (node, salt) = (NodeId::new([5; 32]), [6; 32]);
@@ -307,7 +345,11 @@ mod tests {
             RunResult { package_bytes: 9, ..result }.seal(&node, &salt),
             result.seal(&NodeId::new([9; 32]), &salt),
             result.seal(&node, &[9; 32]),
-            CheckAnswer { trace: hash(1), key: hash(2) }.seal(&node, &salt),
+            CheckAnswer::Key { trace: hash(1), key: hash(2) }.seal(&node, &salt),
+            CheckAnswer::Key { trace: hash(1), key: hash(9) }.seal(&node, &salt),
+            CheckAnswer::Tiles { trace: hash(1), tiles: tiles(2) }.seal(&node, &salt),
+            CheckAnswer::Tiles { trace: hash(1), tiles: tiles(9) }.seal(&node, &salt),
+            CheckAnswer::Tiles { trace: hash(9), tiles: tiles(2) }.seal(&node, &salt),
         ];
         let count = seals.len();
         seals.sort_unstable();

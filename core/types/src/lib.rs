@@ -36,8 +36,8 @@ pub use ids::{
     Noun, StateKey, TxId,
 };
 pub use job::{
-    CheckAnswer, JobSpec, JobStatus, Message, Needs, ResultKey, RunFailure, RunResult, Tier,
-    TraceSecret, Work,
+    CheckAnswer, Extent, JobSpec, JobStatus, Message, Needs, ResultKey, RunFailure, RunResult,
+    Tier, TileAnswer, TraceSecret, Work,
 };
 pub use key::{Domain, KeyError, Kind, PublicKey, SecretKey, Signature};
 pub use node::{Device, DeviceKind, Features, NodeDescriptor, Proved};
@@ -47,7 +47,7 @@ pub use receipt::{BlockReceipt, Event, Receipt, Status};
 pub use tick::{DurationMs, Height, Tick, TimeError};
 pub use traits::{
     CertificateCheck, DisputePoint, EquivocationCheck, FillClaim, NoPrograms, ProgramFacts,
-    RunClaim, StepJudge, StepVerdict,
+    RunClaim, StepJudge, StepVerdict, TileLot,
 };
 pub use tx::{Action, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError};
 pub use voucher::{PackageRef, Packages, SeatSignature, SeatSignatures, Voucher, Vouchers};

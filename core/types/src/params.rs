@@ -5,7 +5,7 @@
 //! things out and is quick and cheap.
 
 use crate::amount::{Amount, Bps};
-use crate::job::CHECK_ROUNDS_MAX;
+use crate::job::{CHECK_ROUNDS_MAX, Extent, Tier};
 use crate::tick::DurationMs;
 use crate::tx::TX_BYTES_MAX;
 use crate::wire;
@@ -155,6 +155,16 @@ wire! {
         pub audit_pay: Bps,
         /// What a checker of tier sync is paid, as a share of a run's pay.
         pub sync_pay: Bps,
+        /// From how many multiply-adds of a run on an audit recomputes drawn tiles of it. Below,
+        /// the whole run is recomputed, which is shorter and stronger.
+        pub audit_tiles_from: u64,
+        /// How many tiles are drawn for each checker of such an audit. Fewer, if what shows them
+        /// does not fit into a transaction.
+        pub audit_tiles: u8,
+        /// What a checker of such an audit is paid, as a share of a run's pay.
+        pub audit_tiles_pay: Bps,
+        /// What it gets besides for each tile: an answer has many bytes.
+        pub audit_tile_fee: Amount,
         /// What a node gets for each transaction that a run or a check needs.
         pub step_fee: Amount,
         /// What a run puts at risk, in multiples of its pay.
@@ -209,6 +219,10 @@ impl JobParams {
             rounds_max: 3,
             audit_pay: Bps::constant(7_000),
             sync_pay: Bps::constant(7_000),
+            audit_tiles_from: 1 << 28,
+            audit_tiles: 8,
+            audit_tiles_pay: Bps::constant(1_000),
+            audit_tile_fee: Amount::constant(15_000),
             step_fee: Amount::constant(5_000),
             run_bond: 20,
             check_bond: 20,
@@ -237,6 +251,8 @@ impl JobParams {
             run_grace: DurationMs::MINUTE,
             answer_within: DurationMs::MINUTE,
             check_grace: DurationMs::MINUTE,
+            audit_tiles: 16,
+            audit_tile_fee: Amount::constant(150_000),
             step_fee: Amount::constant(50_000),
             challenge_bond: Amount::constant(10_000_000_000),
             fine: Amount::constant(10_000_000),
@@ -250,13 +266,21 @@ impl JobParams {
         }
     }
 
+    /// How much of a run that takes so many multiply-adds checkers of a tier recompute.
+    pub const fn extent(&self, tier: Tier, multiply_adds: u64) -> Extent {
+        match tier {
+            Tier::Audit if multiply_adds >= self.audit_tiles_from => Extent::Tiles,
+            Tier::Trusted | Tier::Audit | Tier::Sync | Tier::Redundant { .. } => Extent::Whole,
+        }
+    }
+
     /// How long after a job's end all complaints about it are over.
     pub const fn complaints_last(&self) -> DurationMs {
         let sum = self.complain_within.get().saturating_add(self.complaint_judged_within.get());
         DurationMs::new(sum)
     }
 
-    fn bounds(&self) -> [(&'static str, u64, u64, u64); 19] {
+    fn bounds(&self) -> [(&'static str, u64, u64, u64); 20] {
         [
             ("pay_min", self.pay_min.units(), 1, Amount::CAP.units()),
             ("run_max", self.run_max.get(), 1, DURATION_MAX),
@@ -267,6 +291,7 @@ impl JobParams {
             ("runs_failed_max", self.runs_failed_max.into(), 1, RUNS_FAILED_MAX),
             ("audit_checkers", self.audit_checkers.into(), 1, CHECKERS_MAX),
             ("sync_checkers", self.sync_checkers.into(), 1, CHECKERS_MAX),
+            ("audit_tiles", self.audit_tiles.into(), 1, AUDIT_TILES_MAX),
             ("rounds_max", self.rounds_max.into(), 1, ROUNDS_MAX),
             ("run_bond", self.run_bond.into(), 1, BOND_MAX),
             ("check_bond", self.check_bond.into(), 1, BOND_MAX),
@@ -319,6 +344,8 @@ const TX_COUNT_MAX: u64 = 1_000_000;
 const RUNS_FAILED_MAX: u64 = 8;
 /// Checkers of a round; with the rounds they stay in a job's record.
 const CHECKERS_MAX: u64 = 16;
+/// Tiles of a checker: what shows more of them does not fit into a transaction.
+const AUDIT_TILES_MAX: u64 = 64;
 /// Rounds of checkers: a trace has so many keys.
 const ROUNDS_MAX: u64 = CHECK_ROUNDS_MAX as u64;
 /// Bonds of more than a thousand times the pay lock providers out.
@@ -420,6 +447,7 @@ impl Params {
 mod tests {
     use super::{CapacityParams, JobParams, Params, ParamsError};
     use crate::amount::{Amount, Bps};
+    use crate::job::{Extent, Tier};
     use crate::tick::DurationMs;
 
     #[test]
@@ -428,6 +456,22 @@ mod tests {
         assert_eq!(Params::open().check(), Ok(()));
         let off = Params { capacity: CapacityParams::OFF, ..Params::open() };
         assert_eq!(off.check(), Ok(()));
+    }
+
+    #[test]
+    fn audits_go_by_tiles_from_the_threshold_on() {
+        let jobs = Params::local().jobs;
+        for (tier, multiply_adds, expected) in [
+            (Tier::Audit, 1_000_000, Extent::Whole),
+            (Tier::Audit, (1 << 28) - 1, Extent::Whole),
+            (Tier::Audit, 1 << 28, Extent::Tiles),
+            (Tier::Audit, u64::MAX, Extent::Tiles),
+            (Tier::Sync, u64::MAX, Extent::Whole),
+            (Tier::Trusted, u64::MAX, Extent::Whole),
+            (Tier::Redundant { replicas: 2 }, u64::MAX, Extent::Whole),
+        ] {
+            assert_eq!(jobs.extent(tier, multiply_adds), expected, "{tier:?} {multiply_adds}");
+        }
     }
 
     #[test]
@@ -452,6 +496,8 @@ mod tests {
             with("runs_failed_max", |jobs| jobs.runs_failed_max = 9),
             with("audit_checkers", |jobs| jobs.audit_checkers = 0),
             with("sync_checkers", |jobs| jobs.sync_checkers = 17),
+            with("audit_tiles", |jobs| jobs.audit_tiles = 0),
+            with("audit_tiles", |jobs| jobs.audit_tiles = 65),
             with("rounds_max", |jobs| jobs.rounds_max = 5),
             with("run_bond", |jobs| jobs.run_bond = 0),
             with("check_bond", |jobs| jobs.check_bond = 1_001),

@@ -129,7 +129,7 @@ reasons! {
     CapacityLimit = 253, "capacity_limit",
         "As many nodes as may at once have committed to their capacity at this height.";
     CheckKeyWrong = 254, "check_key_wrong",
-        "The answer does not contain the key of the trace, so the check was not done.";
+        "The answer does not contain what shows that the check was done.";
     PackageNotHeld = 255, "package_not_held",
         "No valid voucher shows that a quorum of validators holds the package.";
     NotComplainable = 256, "not_complainable",

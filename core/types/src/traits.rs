@@ -62,6 +62,15 @@ pub struct FillClaim {
     pub root: Hash32,
 }
 
+/// Which tiles of a run a checker is to recompute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileLot {
+    /// What they are drawn by: nobody could know it when the result was committed to.
+    pub lot: Hash32,
+    /// How many are drawn.
+    pub tiles: u8,
+}
+
 /// How evidence decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepVerdict {
@@ -89,6 +98,16 @@ pub trait StepJudge: Send + Sync {
     /// What evidence says about a run when a dispute has come to this claim and answer; `None` if
     /// it decides nothing.
     fn judge(&self, program: &[u8], run: &RunClaim, at: &DisputePoint<'_>) -> Option<StepVerdict>;
+
+    /// Whether these bytes show that somebody knows the digests of the tiles that a lot draws from
+    /// a run: exactly those tiles, and all of them lead to the root of its trace. Takes the time of
+    /// reading the program and of some hashes for each tile.
+    fn shows_tiles(&self, program: &[u8], run: &RunClaim, lot: &TileLot, shown: &[u8]) -> bool;
+
+    /// Whether what refuted a run, when a dispute had come to this point, is something that a
+    /// checker with this lot has vouched for: one of its tiles, or the output, which all of them
+    /// compare.
+    fn has_vouched(&self, program: &[u8], at: &DisputePoint<'_>, lot: &TileLot) -> bool;
 
     /// How many blocks of a filled memory these bytes open: the first one at the first of the
     /// places, and so on; `None` if any is not what it ought to be, or none is opened. Takes the
@@ -131,6 +150,14 @@ impl StepJudge for NoPrograms {
 
     fn judge(&self, _: &[u8], _: &RunClaim, _: &DisputePoint<'_>) -> Option<StepVerdict> {
         None
+    }
+
+    fn shows_tiles(&self, _: &[u8], _: &RunClaim, _: &TileLot, _shown: &[u8]) -> bool {
+        false
+    }
+
+    fn has_vouched(&self, _: &[u8], _: &DisputePoint<'_>, _: &TileLot) -> bool {
+        false
     }
 
     fn opened(&self, _: &FillClaim, _places: &[u32], _openings: &[u8]) -> Option<usize> {

@@ -15,6 +15,7 @@ mod notes;
 mod outbox;
 mod packages;
 mod patience;
+mod tiles;
 mod work;
 
 #[cfg(feature = "wgpu")]
@@ -431,6 +432,9 @@ impl State {
             Report::Ran(job, ran) => {
                 let seal = ran.note.result.seal(&self.node, &ran.note.salt);
                 self.notes.keep(&job, &ran.note);
+                if let Some(run) = &ran.run {
+                    self.tools.desk.keep_run(job, Arc::clone(run));
+                }
                 self.books.runs.insert(job, *ran);
                 self.outbox.commit(job, seal).await;
             }
@@ -557,7 +561,7 @@ impl State {
     /// Shows an answer once all of its round have committed to theirs.
     fn show(&mut self, job: JobId) {
         let Some(checked) = self.books.checks.get(&job) else { return };
-        let (answer, salt, node) = (checked.answer, checked.salt, self.node);
+        let (answer, salt, node) = (checked.answer.clone(), checked.salt, self.node);
         let (config, outbox) = (Arc::clone(&self.config), self.outbox.clone());
         self.tasks.spawn(async move {
             if check::wait_for_turn(&config, &node, job).await {

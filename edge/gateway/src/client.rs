@@ -676,6 +676,7 @@ const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
         | Reply::Genesis { .. }
         | Reply::Doors { .. }
         | Reply::Log { .. }
+        | Reply::Tiles { .. }
         | Reply::Failed { .. } => Err(GatewayError::Unexpected),
     }
 }

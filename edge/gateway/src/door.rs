@@ -197,7 +197,9 @@ impl Shared {
                 let notices = List::new(self.config.chain.notices());
                 Ok(Reply::Doors { notices: notices.map_err(|_| Failure::Unavailable)? })
             }
-            Request::Log { .. } | Request::Follow => Err(Failure::Malformed),
+            Request::Log { .. } | Request::Tiles { .. } | Request::Follow => {
+                Err(Failure::Malformed)
+            }
         }
     }
 

@@ -21,6 +21,12 @@ pub const ENTRY_BYTES_MAX: usize = 64 * 1024;
 /// What one answer tells of a log.
 pub const LOG_BYTES_MAX: usize = 64 << 10;
 
+/// What one answer tells of the tiles of a run: a frame with some room for the rest.
+pub const TILES_PART_BYTES_MAX: usize = (1 << 20) - 1024;
+
+/// Answers in which such tiles are told; where more are read, the whole run is recomputed.
+pub const TILES_PARTS_MAX: u16 = 16;
+
 /// The largest first state that travels.
 pub const GENESIS_BYTES_MAX: usize = 1 << 20;
 
@@ -97,6 +103,13 @@ wire! {
         } = 16,
         /// Where the doors of all validators are that you know of.
         Doors = 17,
+        /// As a checker of a result of yours: what are the tiles computed from that my lot draws?
+        Tiles {
+            /// The job.
+            job: JobId,
+            /// Which part of the answer, counted from 0.
+            part: u16,
+        } = 18,
     }
 }
 
@@ -188,6 +201,13 @@ wire! {
             /// At most one notice of each, as it was signed.
             notices: List<Notice, 0, SEATS_MAX>,
         } = 17,
+        /// A part of what drawn tiles are computed from.
+        Tiles {
+            /// How many parts there are.
+            parts: u16,
+            /// The bytes of this one.
+            bytes: Bytes<TILES_PART_BYTES_MAX>,
+        } = 18,
         /// It cannot be had.
         Failed {
             /// Why.
@@ -273,21 +293,23 @@ impl Decode for EventList {
 #[cfg(test)]
 mod tests {
     use super::{EventList, Failure, Reply, Request};
-    use tg_types::{Decode as _, Encode as _, Event, Height, JobId, Signature, Tick};
+    use tg_types::{Bytes, Decode as _, Encode as _, Event, Height, JobId, Signature, Tick};
 
     #[test]
     fn messages_are_read_back_and_nothing_else_is() {
         let job = JobId::new([3; 32]);
         let consent = Signature::new([7; 64]);
         let log = Request::Log { job, from: 7, consent };
-        for request in [Request::Status, Request::Follow, Request::Doors, log] {
+        let tiles = Request::Tiles { job, part: 3 };
+        for request in [Request::Status, Request::Follow, Request::Doors, log, tiles] {
             let bytes = request.to_bytes();
             assert_eq!(Request::from_bytes(&bytes), Ok(request));
             assert!(Request::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
         }
         let events = EventList(vec![Event::ResultNotDrawn { job }]);
         let block = Reply::Block { height: Height::FIRST, tick: Tick::ZERO, events };
-        for reply in [Reply::Done, block, Reply::Failed { why: Failure::Quota }] {
+        let tiles = Reply::Tiles { parts: 2, bytes: Bytes::new(vec![1, 2]).expect("short") };
+        for reply in [Reply::Done, block, tiles, Reply::Failed { why: Failure::Quota }] {
             let bytes = reply.to_bytes();
             assert_eq!(Reply::from_bytes(&bytes), Ok(reply));
             assert!(Reply::from_bytes(&bytes[..bytes.len() - 1]).is_err());

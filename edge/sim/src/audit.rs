@@ -135,7 +135,7 @@ impl Audit {
         if let Action::SubmitJobs { specs, .. } = &body.action {
             self.jobs.submit(id, specs.as_slice());
         }
-        let fits = fits((body.sender, id), &body.action, receipt, tick, genesis);
+        let fits = fits((body.sender, id), &body.action, receipt, tick, (genesis, &self.jobs));
         found.check(fits, Invariant::Authority, || {
             format!("{id:?} ({:?}) led to {:?} {:?}", body.action, receipt.status, receipt.events)
         });
@@ -210,12 +210,12 @@ impl Audit {
             | Event::CheckPassed { .. }
             | Event::CheckMissed { .. }
             | Event::DisputeAnswered { .. }
+            | Event::ProgramRecorded { .. }
             | Event::ClaimPicked { .. } => {
                 self.jobs.note(event, by.map(|(sender, _)| sender), found);
             }
             Event::AbsenceReported { .. }
             | Event::BeaconRecorded { .. }
-            | Event::ProgramRecorded { .. }
             | Event::ResultNotDrawn { .. }
             | Event::RunsDisagreed { .. }
             | Event::CapacityAsked { .. }

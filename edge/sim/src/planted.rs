@@ -49,6 +49,10 @@ impl Plant {
                 PlantedBug::ForgetBond => "forget-bond",
                 PlantedBug::SlashHonest => "slash-honest",
                 PlantedBug::SkipTurn => "skip-turn",
+                PlantedBug::TrustOpenings => "trust-openings",
+                PlantedBug::TrustTiles => "trust-tiles",
+                PlantedBug::OneVoucher => "one-voucher",
+                PlantedBug::OneJudge => "one-judge",
             },
         }
     }

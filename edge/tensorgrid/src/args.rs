@@ -280,6 +280,12 @@ pub(crate) struct GenesisArguments {
     /// Most transactions in a second
     #[arg(long, value_name = "N")]
     pub(crate) tx_per_second_max: Option<u32>,
+    /// Share of results that is drawn for an audit
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u16).range(0..=100))]
+    pub(crate) audit_percent: Option<u16>,
+    /// Multiply-adds of a run from which on an audit recomputes drawn tiles instead of all of it
+    #[arg(long, value_name = "N")]
+    pub(crate) audit_tiles_from: Option<u64>,
 }
 
 /// `validator`

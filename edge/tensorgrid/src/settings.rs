@@ -26,8 +26,8 @@ use std::{
 };
 use tg_agent::agent::Cheat;
 use tg_types::{
-    AccountId, Action, Address, Amount, ChainId, Height, IdempotencyId, Memo, NetworkKind, Params,
-    TxId,
+    AccountId, Action, Address, Amount, Bps, ChainId, Height, IdempotencyId, Memo, NetworkKind,
+    Params, TxId,
 };
 use tracing_subscriber::filter::LevelFilter;
 
@@ -424,6 +424,10 @@ fn genesis_settings(genesis: GenesisArguments) -> Result<GenesisSettings, Failur
     };
     params.block_tx_max = genesis.block_tx_max.unwrap_or(params.block_tx_max);
     params.tx_per_second_max = genesis.tx_per_second_max.unwrap_or(params.tx_per_second_max);
+    let share = genesis.audit_percent.and_then(|percent| Bps::new(100 * percent).ok());
+    params.jobs.audit_share = share.unwrap_or(params.jobs.audit_share);
+    let tiles_from = genesis.audit_tiles_from;
+    params.jobs.audit_tiles_from = tiles_from.unwrap_or(params.jobs.audit_tiles_from);
     params.check().or_fail("these parameters cannot be used", "see `tensorgrid genesis --help`")?;
     let (seats, mut followers) = if genesis.seat.is_empty() {
         let count = usize::from(genesis.validators);

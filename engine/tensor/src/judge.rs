@@ -10,9 +10,12 @@ use crate::dispute::{
 };
 use crate::program::Program;
 use crate::tensor::Tensor;
-use crate::trace::{Handover, Opening, OutputOpening, Subject, judge_output, outputs_root};
+use crate::trace::{
+    Handover, Opening, OutputOpening, Subject, TilePlace, check_answer, drawn_tiles, judge_output,
+    outputs_root,
+};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, encode_list};
-use tg_types::{DisputePoint, FillClaim, ProgramFacts, RunClaim, StepJudge, StepVerdict};
+use tg_types::{DisputePoint, FillClaim, ProgramFacts, RunClaim, StepJudge, StepVerdict, TileLot};
 
 /// What can end a dispute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +133,41 @@ fn decode_openings(bytes: &[u8]) -> Option<Vec<capacity::Opening>> {
     openings.filter(|_| reader.remaining() == 0)
 }
 
+/// The tile that a claim is about, if it is about one or a part of it.
+fn tile_of(node: &Node) -> Option<TilePlace> {
+    let tile = |element: u32| u32::try_from(element as usize / TILE).ok();
+    let (operation, tile) = match *node {
+        Node::Tile { operation, tile } => (operation, tile),
+        Node::Elements { operation, from, .. } => (operation, tile(from)?),
+        Node::Terms { operation, element, .. } => (operation, tile(element)?),
+        Node::Trace | Node::Operations { .. } | Node::Operation { .. } | Node::Tiles { .. } => {
+            return None;
+        }
+    };
+    Some(TilePlace { operation, tile })
+}
+
 impl StepJudge for TensorJudge {
+    fn shows_tiles(&self, program: &[u8], run: &RunClaim, lot: &TileLot, shown: &[u8]) -> bool {
+        let Ok(program) = Program::from_bytes(program) else { return false };
+        let tiles = drawn_tiles(&program, lot);
+        check_answer(&program, (&run.salt, &run.trace), &tiles, shown)
+    }
+
+    fn has_vouched(&self, program: &[u8], at: &DisputePoint<'_>, lot: &TileLot) -> bool {
+        let judged = || {
+            let program = Program::from_bytes(program).ok()?;
+            let claim = Child::from_bytes(at.claim).ok()?;
+            Some(match Evidence::from_bytes(at.evidence).ok()? {
+                Evidence::Step(_) | Evidence::Salt(_) => {
+                    drawn_tiles(&program, lot).contains(&tile_of(&claim.node)?)
+                }
+                Evidence::Output(_) | Evidence::Traced(_) => true,
+            })
+        };
+        judged() == Some(true)
+    }
+
     fn opened(&self, fill: &FillClaim, places: &[u32], openings: &[u8]) -> Option<usize> {
         let plan = capacity::Plan::new(fill.seed, fill.blocks).ok()?;
         let openings = decode_openings(openings)?;
@@ -213,11 +250,12 @@ mod tests {
     use super::{Evidence, TensorJudge, encode_openings, subject_of};
     use crate::capacity;
     use crate::commit::Salt;
+    use crate::commit::TILE;
     use crate::dispute::{descend, make_step};
     use crate::trace::testing::{Ran, Random, inputs, perceptron};
-    use crate::trace::{Handover, Subject};
+    use crate::trace::{Handover, Subject, answer_of, drawn_tiles};
     use tg_types::codec::{Decode, Encode};
-    use tg_types::{DisputePoint, FillClaim, Hash32, RunClaim, StepJudge, StepVerdict};
+    use tg_types::{DisputePoint, FillClaim, Hash32, RunClaim, StepJudge, StepVerdict, TileLot};
 
     const SALT: Salt = Salt::new([1; 32]);
 
@@ -300,6 +338,46 @@ mod tests {
             let at = DisputePoint { claim: &claim, answer: None, evidence };
             assert_eq!(TensorJudge.judge(&program, &run, &at), None);
         }
+    }
+
+    /// Goal: the ledger's two questions about tiles are answered by bytes alone. Method: a step of
+    /// a tile that the first lot has and the second has not, and an output beside the trace.
+    #[test]
+    fn tiles_are_judged_by_the_lot_that_drew_them() {
+        let mut random = Random(43);
+        let model = perceptron(&mut random, 60, &[40, 50, 200]);
+        let inputs = inputs(&model, &mut random);
+        let ran = Ran::new(model, inputs, [[1; 32]; 2]);
+        let (program, witness) = (ran.program().to_bytes(), ran.witness());
+        let run = claim_of(&witness.subject());
+        let lots = [1, 2].map(|byte| TileLot { lot: Hash32::new([byte; 32]), tiles: 2 });
+        let drawn = lots.map(|lot| drawn_tiles(ran.program(), &lot));
+        let answers = [0, 1]
+            .map(|place| answer_of(ran.program(), witness.trace(), &drawn[place]).expect("tiles"));
+        for place in [0, 1] {
+            let shows =
+                |answer: &[u8]| TensorJudge.shows_tiles(&program, &run, &lots[place], answer);
+            assert!(shows(&answers[place]) && !shows(&answers[1 - place]));
+            assert!(!TensorJudge.shows_tiles(&program[1..], &run, &lots[place], &answers[place]));
+            let other = RunClaim { trace: Hash32::new([9; 32]), ..run };
+            assert!(!TensorJudge.shows_tiles(&program, &other, &lots[place], &answers[place]));
+        }
+        let mine = *drawn[0].difference(&drawn[1]).next().expect("lots differ");
+        let element = mine.tile * TILE as u32 + 5;
+        let (operation, from, to) = (mine.operation, 0, 32);
+        let node = crate::dispute::Node::Terms { operation, element, from, to };
+        let claim = crate::dispute::Claim::Digest { digest: Hash32::new([0; 32]) };
+        let claim = crate::dispute::Child { node, claim }.to_bytes();
+        let handover = Handover { secret: None, operations_root: Hash32::new([0; 32]) };
+        let salt = Evidence::Salt(handover).to_bytes();
+        let traced = Evidence::Traced(vec![]).to_bytes();
+        let vouched = |place: usize, evidence: &[u8]| {
+            let at = DisputePoint { claim: &claim, answer: None, evidence };
+            TensorJudge.has_vouched(&program, &at, &lots[place])
+        };
+        assert!(vouched(0, &salt) && !vouched(1, &salt));
+        assert!(vouched(0, &traced) && vouched(1, &traced), "all compare the output");
+        assert!(!vouched(0, &[]) && !vouched(0, &[9]));
     }
 
     /// Goal: openings count as far as they go, in order, and none counts if one is wrong.

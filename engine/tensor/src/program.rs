@@ -299,6 +299,30 @@ pub struct Parts {
     pub outputs: Vec<Output>,
 }
 
+impl Operation {
+    /// How many products it adds up, as many for each element.
+    #[must_use]
+    pub fn multiply_adds(&self) -> u64 {
+        match &self.primitive {
+            Primitive::Linear { window, groups, .. } => {
+                let terms = window.taps() * u64::from(window.channels / groups);
+                u64::from(self.spec.len) * terms
+            }
+            Primitive::MatMul { inner, .. } => u64::from(self.spec.len) * u64::from(*inner),
+            Primitive::Join { .. }
+            | Primitive::Product { .. }
+            | Primitive::Table { .. }
+            | Primitive::Sum { .. }
+            | Primitive::Max { .. }
+            | Primitive::Normalise { .. }
+            | Primitive::Move { .. }
+            | Primitive::Select { .. }
+            | Primitive::Lookup { .. }
+            | Primitive::ArgMax { .. } => 0,
+        }
+    }
+}
+
 impl Program {
     /// Checks the parts and makes a program of them.
     pub fn new(parts: Parts) -> Result<Self, ProgramError> {
@@ -374,24 +398,7 @@ impl Program {
     /// How many products a run adds up: the usual measure of its work.
     #[must_use]
     pub fn multiply_adds(&self) -> u64 {
-        let work = |operation: &Operation| match &operation.primitive {
-            Primitive::Linear { window, groups, .. } => {
-                let terms = window.taps() * u64::from(window.channels / groups);
-                u64::from(operation.spec.len) * terms
-            }
-            Primitive::MatMul { inner, .. } => u64::from(operation.spec.len) * u64::from(*inner),
-            Primitive::Join { .. }
-            | Primitive::Product { .. }
-            | Primitive::Table { .. }
-            | Primitive::Sum { .. }
-            | Primitive::Max { .. }
-            | Primitive::Normalise { .. }
-            | Primitive::Move { .. }
-            | Primitive::Select { .. }
-            | Primitive::Lookup { .. }
-            | Primitive::ArgMax { .. } => 0,
-        };
-        self.parts.operations.iter().map(work).sum()
+        self.parts.operations.iter().map(Operation::multiply_adds).sum()
     }
 
     /// How many terms the elements of a run have together: the work of an audit of everything.

@@ -3,7 +3,8 @@
 //! Commit coarse, refine on demand: while a program runs, each output is hashed once and nothing
 //! else is kept. Whatever is finer (elements, partial sums) is derived on the spot by whoever has
 //! the inputs, when somebody asks for it ([`crate::dispute`]). A tile of the trace can be opened
-//! ([`Opening`]) and recomputed from the opened tiles that it reads ([`recompute_tile`]).
+//! ([`Opening`]) and recomputed from the opened tiles that it reads ([`recompute_tile`]); audits of
+//! large runs do that for tiles that a lot draws ([`drawn_tiles`], [`TileAudit`]).
 //!
 //! A trace is salted, and its root holds the mark of the salt, which the job states. So a right run
 //! has one trace only; whoever has the salt can recompute every digest, and a tile hashed with
@@ -11,19 +12,27 @@
 //! The root is the end of a chain of keys that show who has computed it all ([`TraceSecret`]).
 
 mod audit;
+mod lot;
 mod opening;
+mod shown;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tile_tests;
 mod witness;
 
 pub use audit::{
     AuditError, MissingOperand, OpenedTiles, Verdict, judge_output, judge_tile, operand_tiles,
     recompute_tile,
 };
+pub use lot::{TilePlace, TilePlaces, answer_of, check_answer, drawn_tiles, tile_counts};
 pub use opening::{
     BOOK_PATH_MAX, OpenedTile, Opening, OpeningError, OutputOpening, TILE_PATH_MAX, TileProof,
+};
+pub use shown::{
+    SHOWN_SIBLINGS_MAX, SHOWN_TILES_MAX, ShownTile, ShownTiles, TileAudit, TileAuditError,
 };
 pub use witness::{Run, Witness, WitnessError};
 

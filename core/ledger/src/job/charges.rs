@@ -1,7 +1,7 @@
 //! What a job costs. A quote and the escrow are the same sum, computed here and nowhere else: what
 //! a client is told is what is locked, and what is locked is all that can be spent.
 
-use tg_types::{Amount, Bps, JobSpec, Params, Tier};
+use tg_types::{Amount, Bps, Extent, JobSpec, Params, Tier};
 
 /// What a job costs, part by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,10 @@ pub struct Charges {
     pub checkers: u8,
     /// What one checker is paid.
     pub check_pay: Amount,
-    /// What each run and each check gets for its transactions.
+    /// What each run gets for its transactions.
     pub fees: Amount,
+    /// What each check gets for its transactions: answers about tiles are long.
+    pub check_fees: Amount,
     /// The share of results that is drawn.
     pub draw_share: Bps,
     /// What is locked; nothing costs more.
@@ -25,38 +27,49 @@ pub struct Charges {
 /// Transactions that a run or a check needs: a commitment and an opening.
 const STEPS: u64 = 2;
 
-/// What a job costs; `None` if no amount is large enough.
-pub fn charges(params: &Params, spec: &JobSpec) -> Option<Charges> {
+/// What a job costs whose checkers recompute so much of it; `None` if no amount is large enough.
+pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charges> {
     let jobs = &params.jobs;
-    let (checkers, share, draw_share) = match spec.tier {
-        Tier::Trusted | Tier::Redundant { .. } => (0, Bps::ZERO, Bps::ZERO),
-        Tier::Audit => (jobs.audit_checkers, jobs.audit_pay, jobs.audit_share),
-        Tier::Sync => (jobs.sync_checkers, jobs.sync_pay, Bps::WHOLE),
+    let (checkers, share, draw_share) = match (spec.tier, extent) {
+        (Tier::Trusted | Tier::Redundant { .. }, _) => (0, Bps::ZERO, Bps::ZERO),
+        (Tier::Audit, Extent::Whole) => (jobs.audit_checkers, jobs.audit_pay, jobs.audit_share),
+        (Tier::Audit, Extent::Tiles) => {
+            (jobs.audit_checkers, jobs.audit_tiles_pay, jobs.audit_share)
+        }
+        (Tier::Sync, _) => (jobs.sync_checkers, jobs.sync_pay, Bps::WHOLE),
     };
     let fees = jobs.step_fee.times(STEPS).ok()?;
+    let check_fees = match extent {
+        Extent::Whole => fees,
+        Extent::Tiles => {
+            fees.plus(jobs.audit_tile_fee.times(jobs.audit_tiles.into()).ok()?).ok()?
+        }
+    };
     let check_pay = spec.pay.share_floor(share);
-    let each = |amount: Amount, count: u8| amount.plus(fees).ok()?.times(count.into()).ok();
-    let runs_most = each(spec.pay, spec.tier.runs_paid_max())?;
-    let escrow = runs_most.plus(each(check_pay, checkers)?).ok()?;
-    let (runs, pay) = (spec.tier.runs(), spec.pay);
-    Some(Charges { runs, pay, checkers, check_pay, fees, draw_share, escrow })
+    let (runs, pay, escrow) = (spec.tier.runs(), spec.pay, Amount::ZERO);
+    let parts = Charges { runs, pay, checkers, check_pay, fees, check_fees, draw_share, escrow };
+    let escrow = parts.of(spec.tier.runs_paid_max().into(), checkers.into())?;
+    Some(Charges { escrow, ..parts })
 }
 
 impl Charges {
     /// What is charged when so many runs and checks are paid; `None` if that is more than an amount
     /// can be.
     pub fn of(&self, runs: usize, checks: usize) -> Option<Amount> {
-        let each = |amount: Amount, count: usize| {
-            amount.plus(self.fees).ok()?.times(u64::try_from(count).ok()?).ok()
+        let each = |amount: Amount, fees: Amount, count: usize| {
+            amount.plus(fees).ok()?.times(u64::try_from(count).ok()?).ok()
         };
-        each(self.pay, runs)?.plus(each(self.check_pay, checks)?).ok()
+        let checks = each(self.check_pay, self.check_fees, checks)?;
+        each(self.pay, self.fees, runs)?.plus(checks).ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::charges;
-    use tg_types::{Amount, DurationMs, Hash32, JobSpec, Needs, Params, ResultKey, Tier, Work};
+    use tg_types::{
+        Amount, DurationMs, Extent, Hash32, JobSpec, Needs, Params, ResultKey, Tier, Work,
+    };
 
     #[test]
     fn escrow_is_the_most_that_can_be_charged() {
@@ -73,15 +86,17 @@ mod tests {
             run_max: DurationMs::SECOND,
             expires_after: DurationMs::MINUTE,
         };
-        let check = |tier, runs, checks, most: [usize; 2], total: u64| {
-            let charges = charges(&params, &spec(tier)).expect("small");
+        let check = |(tier, extent), runs, checks, most: [usize; 2], total: u64| {
+            let charges = charges(&params, &spec(tier), extent).expect("small");
             assert_eq!((usize::from(charges.runs), usize::from(charges.checkers)), (runs, checks));
             assert_eq!(charges.of(most[0], most[1]), Some(charges.escrow));
             assert_eq!(charges.of(runs, checks).map(Amount::units), Some(total));
         };
-        check(Tier::Trusted, 1, 0, [1, 0], 110_000);
-        check(Tier::Audit, 1, 2, [1, 2], 270_000);
-        check(Tier::Sync, 1, 7, [1, 7], 670_000);
-        check(Tier::Redundant { replicas: 2 }, 2, 0, [3, 0], 220_000);
+        check((Tier::Trusted, Extent::Whole), 1, 0, [1, 0], 110_000);
+        check((Tier::Audit, Extent::Whole), 1, 2, [1, 2], 270_000);
+        // A tenth of the pay, two transactions and eight tiles for each of two checkers.
+        check((Tier::Audit, Extent::Tiles), 1, 2, [1, 2], 110_000 + 2 * (10_000 + 130_000));
+        check((Tier::Sync, Extent::Whole), 1, 7, [1, 7], 670_000);
+        check((Tier::Redundant { replicas: 2 }, Extent::Whole), 2, 0, [3, 0], 220_000);
     }
 }

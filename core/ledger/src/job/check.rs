@@ -1,18 +1,20 @@
 //! Checks: drawn nodes commit to an answer before any of them shows its own, so that nobody can
 //! copy. An answer only accepts; whoever finds a result wrong objects instead ([`super::dispute`]).
-//! It must contain a key of the trace, which nobody knows who has not computed the run
-//! ([`TraceSecret`]): accepting without looking earns a fine.
+//! It must contain what nobody knows who has not looked: a key of the trace, which follows from the
+//! whole run ([`TraceSecret`]), or the digests of the tiles that the checker's lot draws
+//! ([`tg_types::StepJudge::shows_tiles`]). Accepting without looking earns a fine.
 
 use tg_types::ids::{Hash32, JobId, NodeId};
 use tg_types::tx::{OpenedCheck, Sealed};
-use tg_types::{Event, JobStatus, Reason, Tick, TraceSecret};
+use tg_types::{CheckAnswer, Event, JobStatus, Reason, Tick, TileLot, TraceSecret};
 
 use super::record::{Check, CheckState, Draw, JobEntry};
 use super::{draw, run, settle};
 use crate::due::{self, DueItem};
-use crate::error::{Fail, Stop};
+use crate::error::{ApplyError, Fail, Stop};
 use crate::planted::planted;
 use crate::session::{Call, Session};
+use crate::{keys, program};
 
 /// The result is there: from now on checkers have their time. Stores the job.
 pub(crate) fn begin(
@@ -98,6 +100,11 @@ pub(crate) fn reveal(
     answers: &[OpenedCheck],
 ) -> Result<(), Fail> {
     let node = run::speaker(call);
+    // Judging tiles takes reading a program, and nobody has room for two answers of full length.
+    let is_long = |item: &&OpenedCheck| matches!(item.answer, CheckAnswer::Tiles { .. });
+    if answers.iter().filter(is_long).count() > 1 {
+        return Err(Reason::CheckKeyWrong.into());
+    }
     run::each(session, answers, |item| item.job, |session, item| reveal_one(session, &node, item))
 }
 
@@ -105,6 +112,7 @@ fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> R
     let OpenedCheck { job, answer, salt } = item;
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     let trace = entry.result().map(|result| result.trace);
+    let claim = entry.claim();
     let is_checking = entry.status == JobStatus::Checking;
     let round = entry.check_of(node).ok_or(Reason::CheckUnknown)?.round;
     let is_open = is_checking && is_round_open(&entry, round);
@@ -116,10 +124,21 @@ fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> R
         return Err(Reason::CheckNotThere.into());
     }
     let is_sealed = answer.seal(node, salt) == seal || planted!(session.rules, SkipSeal);
-    if !is_sealed || Some(answer.trace) != trace {
+    if !is_sealed || Some(answer.trace()) != trace {
         return Err(Reason::SealWrong.into());
     }
-    if !TraceSecret::is_key(&answer.trace, round, &answer.key) {
+    let is_done = match (answer, check.lot) {
+        (CheckAnswer::Key { trace, key }, None) => TraceSecret::is_key(trace, round, key),
+        (CheckAnswer::Tiles { tiles, .. }, Some(lot)) => {
+            let claim = claim.ok_or(ApplyError::Incomplete(keys::job(job)))?;
+            let bytes = program::bytes(session, &claim.program)?;
+            let lot = TileLot { lot, tiles: session.params.jobs.audit_tiles };
+            let is_shown = session.rules.judge.shows_tiles(&bytes, &claim, &lot, tiles.as_slice());
+            is_shown || planted!(session.rules, TrustTiles)
+        }
+        (CheckAnswer::Key { .. }, Some(_)) | (CheckAnswer::Tiles { .. }, None) => false,
+    };
+    if !is_done {
         return Err(Reason::CheckKeyWrong.into());
     }
 

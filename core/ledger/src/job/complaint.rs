@@ -229,7 +229,7 @@ fn uphold_result(
     complaint: ComplaintEntry,
 ) -> Result<(), Stop> {
     let entry = super::known(session, job)?;
-    let prices = charges(&session.params, &entry.spec);
+    let prices = charges(&session.params, &entry.spec, entry.extent);
     let paid = prices.and_then(|prices| prices.of(1, 0));
     let paid = paid.ok_or(ApplyError::Incomplete(keys::job(job)))?;
     let client = session.tables.accounts.find(entry.owner.as_bytes())?;

@@ -9,10 +9,10 @@ use tg_types::ids::{AccountId, JobId, NodeId, Noun};
 use tg_types::tx::DisputeAnswer;
 use tg_types::{
     Amount, Bps, Bytes, DisputePoint, Event, JobStatus, Reason, RunClaim, StepVerdict, Tick, Tier,
-    wire,
+    TileLot, wire,
 };
 
-use super::record::{CheckState, Draw, JobEntry, Run};
+use super::record::{Check, Draw, JobEntry, Run};
 use super::run;
 use super::settle::{self, Loss};
 use crate::due::{self, DueItem};
@@ -197,7 +197,13 @@ pub(crate) fn judge(
     let verdict = session.rules.judge.judge(&program, &claim, &at).ok_or(Reason::EvidenceVoid)?;
 
     if verdict == StepVerdict::Refuted || planted!(session.rules, SlashHonest) {
-        return Ok(refute(session, job, entry, &dispute, Reason::ResultRefuted)?);
+        let tiles = session.params.jobs.audit_tiles;
+        let judge = &session.rules.judge;
+        let is_liable = |lot| judge.has_vouched(&program, &at, &TileLot { lot, tiles });
+        let answered = entry.checks.as_slice().iter().filter(|check| check.has_answered());
+        let vouched = answered.filter(|check| check.lot.is_none_or(is_liable));
+        let vouched: Vec<Check> = vouched.cloned().collect();
+        return Ok(refute(session, job, entry, &dispute, Shown::Evidence { vouched })?);
     }
     Ok(uphold(session, job, entry, &dispute, Reason::ObjectionRefuted)?)
 }
@@ -211,21 +217,37 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
     }
     let entry = super::known(session, job)?;
     match dispute.turn {
-        Turn::Provider => refute(session, job, entry, &dispute, Reason::ResultUndefended),
+        Turn::Provider => refute(session, job, entry, &dispute, Shown::Silence),
         Turn::Challenger => uphold(session, job, entry, &dispute, Reason::ObjectionDropped),
     }
 }
 
+/// Why a result does not stand.
+enum Shown {
+    /// Nobody defended it.
+    Silence,
+    /// It was shown to be wrong.
+    Evidence {
+        /// Checkers that have vouched for what was shown to be wrong, or were about to: a
+        /// commitment can only vouch. Who was to recompute some tiles has vouched for those, and
+        /// for the output.
+        vouched: Vec<Check>,
+    },
+}
+
 /// The result does not stand: the provider loses its bond, or half of it for silence; checkers that
-/// vouched for what was shown to be wrong, or were about to, lose theirs: a commitment can only
-/// vouch. The job goes to another node.
+/// vouched for what was shown to be wrong lose theirs. The job goes to another node.
 fn refute(
     session: &mut Session<'_>,
     job: &JobId,
     mut entry: JobEntry,
     dispute: &DisputeEntry,
-    why: Reason,
+    shown: Shown,
 ) -> Result<(), Stop> {
+    let (why, vouched) = match shown {
+        Shown::Silence => (Reason::ResultUndefended, Vec::new()),
+        Shown::Evidence { vouched } => (Reason::ResultRefuted, vouched),
+    };
     let slot = session.tables.accounts.find(dispute.challenger.as_bytes())?;
     end(session, job, dispute, why)?;
     account::credit(session, slot, dispute.bond)?;
@@ -239,14 +261,10 @@ fn refute(
     let loss =
         if is_shown { Loss::whole(&node, &owner, bond) } else { Loss::half(&node, &owner, bond) };
     settle::slash(session, job, &loss, Some(slot))?;
-    let vouched: Vec<_> = entry.checks.as_slice().to_vec();
     settle::release_checks(session, &mut entry)?;
     for check in vouched {
-        let has_vouched = matches!(check.state, CheckState::Passed | CheckState::Committed { .. });
-        if is_shown && has_vouched {
-            let loss = Loss::whole(&check.node, &check.owner, check.bond);
-            settle::slash(session, job, &loss, Some(slot))?;
-        }
+        let loss = Loss::whole(&check.node, &check.owner, check.bond);
+        settle::slash(session, job, &loss, Some(slot))?;
     }
     entry.checks = super::record::Checks::default();
     entry.draw = Draw::Pending;

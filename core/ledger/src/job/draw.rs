@@ -8,7 +8,7 @@ use std::ops::Range;
 use tg_types::genesis::NetworkKind;
 use tg_types::hash::{Tag, tagged};
 use tg_types::ids::{Hash32, JobId, NodeId};
-use tg_types::{AccountId, Amount, Bps, Event, Height, Tick, Tier};
+use tg_types::{AccountId, Amount, Bps, Event, Extent, Height, Tick, Tier};
 
 use super::record::{Check, CheckState, Draw, JobEntry};
 use super::{SYNC_OWNERS_MIN, check, run, settle};
@@ -252,7 +252,8 @@ fn pick(
             None => break,
         };
         let (round, deadline, state) = (lot.round, Tick::MAX, CheckState::Drawn);
-        let check = Check { node: id, owner, bond, round, deadline, state };
+        let lot = tile_lot(job, entry.extent, lot, &id);
+        let check = Check { node: id, owner, bond, round, lot, deadline, state };
         if entry.checks.push(check).is_err() {
             break;
         }
@@ -265,9 +266,20 @@ fn pick(
     Ok(drawn)
 }
 
+/// What the tiles of a checker are drawn by, if it is to recompute some. Everybody has its own:
+/// what one shows does not help another, and together they look at more.
+fn tile_lot(job: &JobId, extent: Extent, lot: &Lot, node: &NodeId) -> Option<Hash32> {
+    let pieces: [&[u8]; 5] =
+        [lot.beacon.as_bytes(), job.as_bytes(), &[lot.round], node.as_bytes(), b"tiles"];
+    match extent {
+        Extent::Whole => None,
+        Extent::Tiles => Some(tagged(LOT, &pieces)),
+    }
+}
+
 /// What a check of this job puts at risk.
 fn check_bond(session: &Session<'_>, entry: &JobEntry) -> Amount {
-    let charges = super::charges::charges(&session.params, &entry.spec);
+    let charges = super::charges::charges(&session.params, &entry.spec, entry.extent);
     let pay = charges.map_or(Amount::ZERO, |charges| charges.check_pay);
     pay.times(session.params.jobs.check_bond.into()).unwrap_or(Amount::CAP)
 }

@@ -2,7 +2,8 @@
 
 use tg_types::ids::{AccountId, Hash32, NodeId, Noun};
 use tg_types::{
-    Amount, Height, JobSpec, JobStatus, List, Reason, RunClaim, RunResult, Tick, Tier, Work, wire,
+    Amount, Extent, Height, JobSpec, JobStatus, List, Reason, RunClaim, RunResult, Tick, Tier,
+    Work, wire,
 };
 
 use crate::entry::{Entry, Held, entry};
@@ -43,6 +44,8 @@ entry! {
         pub wanted: u8,
         /// Its runs.
         pub runs: Runs,
+        /// How much of it a drawn checker recomputes.
+        pub extent: Extent,
         /// Whether its result is checked.
         pub draw: Draw,
         /// The checks of its result.
@@ -133,6 +136,8 @@ wire! {
         pub bond: Amount,
         /// In which round it was drawn.
         pub round: u8,
+        /// What its tiles are drawn by; absent if it is to recompute the whole run.
+        pub lot: Option<Hash32>,
         /// When the next step must be there.
         pub deadline: Tick,
         /// How far it has come.
@@ -151,7 +156,7 @@ wire! {
             /// To this.
             seal: Hash32,
         } = 2,
-        /// It found the result right, and has shown the key of its trace.
+        /// It found the result right, and has shown that it looked.
         Passed = 3,
         /// It did not answer.
         Missed = 4,
@@ -182,6 +187,11 @@ impl Run {
 }
 
 impl Check {
+    /// Whether it has vouched for the result, or committed to that.
+    pub const fn has_answered(&self) -> bool {
+        matches!(self.state, CheckState::Passed | CheckState::Committed { .. })
+    }
+
     /// Whether an answer is still expected.
     pub const fn is_open(&self) -> bool {
         matches!(self.state, CheckState::Drawn | CheckState::Committed { .. })
@@ -193,7 +203,7 @@ impl JobEntry {
     pub(crate) fn new(
         owner: AccountId,
         spec: JobSpec,
-        escrow: Amount,
+        (extent, escrow): (Extent, Amount),
         [submitted, expires]: [Tick; 2],
     ) -> Self {
         Self {
@@ -207,6 +217,7 @@ impl JobEntry {
             status: JobStatus::Queued,
             queue_place: None,
             runs: Runs::default(),
+            extent,
             draw: Draw::Pending,
             checks: Checks::default(),
         }

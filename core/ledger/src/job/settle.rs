@@ -22,7 +22,7 @@ pub(crate) fn accept(
     mut entry: JobEntry,
 ) -> Result<(), Stop> {
     let unpayable = || ApplyError::Incomplete(keys::job(job));
-    let prices = charges(&session.params, &entry.spec).ok_or_else(unpayable)?;
+    let prices = charges(&session.params, &entry.spec, entry.extent).ok_or_else(unpayable)?;
     let output = entry.result().ok_or_else(unpayable)?.output;
     let runs: Vec<Run> = entry.live().cloned().collect();
     let checks: Vec<Check> = entry.checks.as_slice().to_vec();
@@ -74,7 +74,7 @@ fn pay_check(
 ) -> Result<(), Stop> {
     let (pay, now) = (prices.check_pay, session.env.tick);
     node::update(session, &check.node, |node| node.judge(true, pay, now))?;
-    pay_owner_and_node(session, (&check.owner, &check.node), pay, prices.fees)?;
+    pay_owner_and_node(session, (&check.owner, &check.node), pay, prices.check_fees)?;
     let (node, owner) = (check.node, check.owner);
     session.emit(Event::CheckerPaid { job: *job, node, owner, amount: pay });
     Ok(())

@@ -126,7 +126,7 @@ impl Found {
         let params = world.rules.genesis.params();
         for (id, job) in &self.jobs {
             let is_final = job.status.is_final();
-            let locked = charges(params, &job.spec).expect("payable").escrow;
+            let locked = charges(params, &job.spec, job.extent).expect("payable").escrow;
             assert_eq!(job.escrow, if is_final { Amount::ZERO } else { locked }, "escrow of {id}");
             assert_eq!(job.closed.is_some(), is_final);
             assert!(!is_final || job.queue_place.is_none(), "what has ended waits no more");

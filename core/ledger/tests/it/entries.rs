@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries 77a93af192a4c236c674ef5ccfc905e0a3fce583220290b038fdcd7d98cd716c"]
+    expect!["127 entries 1c3bcec2d8abf6c991f1b704fb9786f1c107185a77843d82a8cfb6dd420748e3"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

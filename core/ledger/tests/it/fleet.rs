@@ -1,15 +1,15 @@
 //! A network with nodes that work: what a client, a provider, a checker and a challenger do, as one
 //! call each.
 
-use tg_ledger::{Applied, Charges, Draw, JobEntry, RunState, charges};
+use tg_ledger::{Applied, Charges, Check, Draw, JobEntry, RunState, charges};
 use tg_types::tx::{OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
     AccountId, Action, Bytes, CheckAnswer, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus,
     List, Needs, NetworkKind, NodeDescriptor, NodeId, Params, Reason, ResultKey, RunResult, Status,
-    Tier, Work,
+    StepJudge as _, Tier, TileLot, Work,
 };
 
-use crate::judge::{program_id, right_result, trace_of};
+use crate::judge::{TestJudge, program_id, right_result, tile_answer, trace_of};
 use crate::world::*;
 
 /// The program of all jobs here.
@@ -75,7 +75,9 @@ pub(crate) fn wrong(number: u8) -> RunResult {
 
 /// What a job of this tier costs.
 pub(crate) fn prices(params: &Params, tier: Tier) -> Charges {
-    charges(params, &spec(tier)).expect("payable")
+    let multiply_adds = TestJudge.facts(PROGRAM).expect("a program").multiply_adds;
+    let extent = params.jobs.extent(tier, multiply_adds);
+    charges(params, &spec(tier), extent).expect("payable")
 }
 
 /// As a node: commit to a result.
@@ -96,7 +98,27 @@ pub(crate) fn reveal_as(number: u8, job: JobId, result: &RunResult) -> Action {
 /// What somebody answers in a round who has computed the run.
 pub(crate) fn answer_in(round: u8, result: &RunResult) -> CheckAnswer {
     let key = trace_of(&result.output).key(round).expect("a round");
-    CheckAnswer { trace: result.trace, key }
+    CheckAnswer::Key { trace: result.trace, key }
+}
+
+/// What somebody answers who has done what a check asks for.
+pub(crate) fn answer_to(check: &Check, result: &RunResult) -> CheckAnswer {
+    let Some(lot) = check.lot else { return answer_in(check.round, result) };
+    let lot = TileLot { lot, tiles: job_params().audit_tiles };
+    let tiles = Bytes::new(tile_answer(&result.trace, &lot)).expect("short");
+    CheckAnswer::Tiles { trace: result.trace, tiles }
+}
+
+/// As a node: commit to this answer.
+pub(crate) fn seal_answer(number: u8, job: JobId, answer: &CheckAnswer) -> Action {
+    let seal = answer.seal(&node(number), &[number; 32]);
+    Action::CommitChecks { seals: List::new(vec![Sealed { job, seal }]).expect("one") }
+}
+
+/// As a node: show this answer.
+pub(crate) fn show_answer(number: u8, job: JobId, answer: &CheckAnswer) -> Action {
+    let opened = OpenedCheck { job, answer: answer.clone(), salt: [number; 32] };
+    Action::RevealChecks { answers: List::new(vec![opened]).expect("one") }
 }
 
 /// As a node: commit to an answer in the first round.
@@ -106,8 +128,7 @@ pub(crate) fn vouch_as(number: u8, job: JobId, result: &RunResult) -> Action {
 
 /// As a node: commit to an answer in a round.
 pub(crate) fn vouch_in(round: u8, number: u8, job: JobId, result: &RunResult) -> Action {
-    let seal = answer_in(round, result).seal(&node(number), &[number; 32]);
-    Action::CommitChecks { seals: List::new(vec![Sealed { job, seal }]).expect("one") }
+    seal_answer(number, job, &answer_in(round, result))
 }
 
 /// As a node: show an answer of the first round.
@@ -117,9 +138,7 @@ pub(crate) fn open_as(number: u8, job: JobId, result: &RunResult) -> Action {
 
 /// As a node: show an answer of a round.
 pub(crate) fn open_in(round: u8, number: u8, job: JobId, result: &RunResult) -> Action {
-    let (answer, salt) = (answer_in(round, result), [number; 32]);
-    let opened = OpenedCheck { job, answer, salt };
-    Action::RevealChecks { answers: List::new(vec![opened]).expect("one") }
+    show_answer(number, job, &answer_in(round, result))
 }
 
 /// As a party of a dispute: show this evidence.
@@ -272,14 +291,21 @@ impl World {
     /// All checkers vouch for a result.
     pub(crate) fn vouch(&mut self, job: JobId, checkers: &[u8], result: &RunResult) -> Vec<Event> {
         for number in checkers {
-            let round = self.round_of(job, *number);
-            self.act(*number, vouch_in(round, *number, job, result));
+            let answer = answer_to(&self.check_of(job, *number), result);
+            self.act(*number, seal_answer(*number, job, &answer));
         }
         let open = |number: &u8| {
-            let round = self.round_of(job, *number);
-            self.act(*number, open_in(round, *number, job, result))
+            let answer = answer_to(&self.check_of(job, *number), result);
+            self.act(*number, show_answer(*number, job, &answer))
         };
         checkers.iter().flat_map(open).collect()
+    }
+
+    /// The last check of a job by a node.
+    pub(crate) fn check_of(&self, job: JobId, number: u8) -> Check {
+        let entry = self.known(job);
+        let mut checks = entry.checks.as_slice().iter().rev();
+        checks.find(|check| check.node == node(number)).expect("was drawn").clone()
     }
 
     /// The round in which a node was drawn last.

@@ -9,6 +9,7 @@ mod limits;
 mod programs;
 mod random;
 mod runs;
+mod tiles;
 mod vouchers;
 
 use tg_ledger::{CheckState, Draw};

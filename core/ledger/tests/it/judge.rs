@@ -5,7 +5,7 @@
 use tg_types::hash::sha256;
 use tg_types::{
     DisputePoint, FillClaim, Hash32, JobSpec, ProgramFacts, RunClaim, RunResult, StepJudge,
-    StepVerdict, TraceSecret, Work,
+    StepVerdict, TileLot, TraceSecret, Work,
 };
 
 /// Evidence that convicts, whatever is true.
@@ -60,7 +60,31 @@ pub(crate) fn openings(places: &[u32]) -> Vec<u8> {
     places.iter().flat_map(|place| place.to_be_bytes()).collect()
 }
 
+/// What shows that somebody has computed the tiles that a lot draws from a run with this trace. The
+/// tile of a lot has its first byte as number.
+pub(crate) fn tile_answer(trace: &Hash32, lot: &TileLot) -> Vec<u8> {
+    sha256(&[b"tiles", trace.as_bytes(), lot.lot.as_bytes(), &[lot.tiles]]).to_vec()
+}
+
+/// Evidence that convicts a run of a wrong tile with this number.
+pub(crate) fn wrong_tile(tile: u8) -> [u8; 2] {
+    [b't', tile]
+}
+
 impl StepJudge for TestJudge {
+    fn shows_tiles(&self, program: &[u8], run: &RunClaim, lot: &TileLot, shown: &[u8]) -> bool {
+        assert_eq!(program_id(program), run.program, "the run's own program");
+        shown == tile_answer(&run.trace, lot)
+    }
+
+    fn has_vouched(&self, program: &[u8], at: &DisputePoint<'_>, lot: &TileLot) -> bool {
+        assert!(program.starts_with(b"prog"), "the judge is asked about programs on record only");
+        match at.evidence {
+            [b't', tile] => lot.lot.as_bytes().first() == Some(tile),
+            _ => true,
+        }
+    }
+
     fn opened(&self, fill: &FillClaim, places: &[u32], openings: &[u8]) -> Option<usize> {
         let (opened, rest) = openings.as_chunks::<4>();
         let opened: Vec<u32> = opened.iter().map(|bytes| u32::from_be_bytes(*bytes)).collect();
@@ -105,7 +129,7 @@ impl StepJudge for TestJudge {
         let is_output_right = *run.output.as_bytes() == hash(b"output");
         let is_right = is_output_right && run.trace == trace_of(&run.output).root();
         match at.evidence {
-            REFUTED => Some(StepVerdict::Refuted),
+            REFUTED | [b't', _] => Some(StepVerdict::Refuted),
             UPHELD => Some(StepVerdict::Upheld),
             STEP => Some(if is_right { StepVerdict::Upheld } else { StepVerdict::Refuted }),
             _ => None,

@@ -93,6 +93,33 @@ fn planted_one_judge_lets_a_single_validator_decide() {
 }
 
 #[test]
+fn planted_trust_tiles_lets_checkers_vouch_unseen() {
+    let observe = |bug: Option<PlantedBug>| {
+        let mut params = busy_params();
+        params.jobs.audit_share = tg_types::Bps::WHOLE;
+        params.jobs.audit_tiles_from = 1;
+        let mut world = World::staffed_with(params, tg_types::NetworkKind::Local, 4);
+        world.rules.planted = bug;
+        let job = world.ask(spec(Tier::Audit));
+        let runner = world.runners(job)[0];
+        world.deliver(runner, job, &right());
+        world.draw();
+        let checkers = world.checkers(job);
+        let tiles = tg_types::Bytes::new(vec![7; 64]).expect("short");
+        let idle = tg_types::CheckAnswer::Tiles { trace: right().trace, tiles };
+        for number in &checkers {
+            world.act(*number, seal_answer(*number, job, &idle));
+        }
+        for number in &checkers {
+            let _refused = world.run(voice(*number), show_answer(*number, job, &idle));
+        }
+        world.status(job)
+    };
+    assert_eq!(observe(None), tg_types::JobStatus::Checking);
+    assert_eq!(observe(Some(PlantedBug::TrustTiles)), tg_types::JobStatus::Settled);
+}
+
+#[test]
 fn planted_skip_nonce_lets_a_transaction_be_replayed() {
     let observe = |mut world: World| {
         let tx = world.tx(account(0), transfer(account(50), 5));

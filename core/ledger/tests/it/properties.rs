@@ -374,6 +374,7 @@ fn any_history(u: &mut Unstructured<'_>, endings: &mut Endings) -> Result<()> {
     let kind = *u.choose(&[NetworkKind::Local, NetworkKind::Open])?;
     let mut params = params();
     params.jobs.is_vouched = u.arbitrary()?;
+    params.jobs.audit_tiles_from = *u.choose(&[1, u64::MAX])?;
     let mut world = World::staffed_with(params, kind, 4);
     let mut jobs = Vec::new();
     while !u.is_empty() {

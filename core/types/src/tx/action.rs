@@ -1,6 +1,7 @@
 //! What a transaction can ask for. Every variant is bounded, so that no transaction exceeds
-//! [`TX_BYTES_MAX`](super::TX_BYTES_MAX). Only those with vouchers could: the more validators a
-//! network has, the longer a voucher, and the fewer jobs or results go into one transaction.
+//! [`TX_BYTES_MAX`](super::TX_BYTES_MAX). Only those with vouchers or tile answers could: the more
+//! validators a network has, the longer a voucher, and the fewer jobs or results go into one
+//! transaction; and of tile answers there is one in a transaction.
 
 use crate::amount::Amount;
 use crate::bounded::{BoundError, Bytes, List};
@@ -66,7 +67,7 @@ wire! {
 
 wire! {
     /// A checker's answer that was sealed before.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OpenedCheck {
         /// The job.
         pub job: JobId,

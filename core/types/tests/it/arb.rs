@@ -152,7 +152,14 @@ arb_from! {
         package: Hash32::arb(u)?,
         package_bytes: u.arbitrary()?,
     };
-    CheckAnswer: u => Self { trace: Hash32::arb(u)?, key: Hash32::arb(u)? };
+    CheckAnswer: u => {
+        let trace = Hash32::arb(u)?;
+        if u.arbitrary()? {
+            Self::Key { trace, key: Hash32::arb(u)? }
+        } else {
+            Self::Tiles { trace, tiles: Arb::arb(u)? }
+        }
+    };
     Sealed: u => Self { job: JobId::arb(u)?, seal: Hash32::arb(u)? };
     OpenedResult: u => Self {
         job: JobId::arb(u)?,

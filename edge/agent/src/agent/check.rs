@@ -1,4 +1,5 @@
-//! One check: get what the provider got, compute the same, compare.
+//! One check: get what the provider got, compute the same, compare. Of a large run drawn tiles are
+//! recomputed first ([`super::tiles`]), and the whole if they are not found right for any reason.
 //!
 //! Programs have one meaning and the job states the salt of its trace, so the whole trace must
 //! agree to the bit; a root that differs is a wrong result, whoever computed it. The provider is
@@ -8,12 +9,13 @@
 use super::AgentConfig;
 use super::packages::Packages;
 use super::patience;
+use super::tiles;
 use super::work::{self, WorkError};
 use crate::tensor_run::TensorRun;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_ledger::{Check, CheckState, JobEntry, keys};
-use tg_types::{CheckAnswer, JobId, JobStatus, NodeId, RunResult};
+use tg_types::{CheckAnswer, Hash32, JobId, JobStatus, NodeId, RunResult, TileLot};
 
 /// How often to look whether something has happened.
 const LOOK: Duration = Duration::from_millis(100);
@@ -39,18 +41,32 @@ pub(crate) async fn check(
     node: &NodeId,
     job: JobId,
 ) -> Result<Verdict, WorkError> {
-    let Shown { entry, result, round } = shown(config, node, job).await?;
+    let Shown { entry, result, round, lot } = shown(config, node, job).await?;
     let content = work::open(config, packages, job, &entry).await?;
-    let inputs = content.tensor_inputs().await?;
+    let inputs = Arc::new(content.tensor_inputs().await?);
+    let lot = lot.map(|lot| TileLot { lot, tiles: config.gateway.params().jobs.audit_tiles });
+    let salt = (config.random)().ok_or(WorkError::Random)?;
+    if let Some(lot) = lot {
+        let (entry, inputs) = (&entry, Arc::clone(&inputs));
+        let audited = tiles::Audited { job, entry, result, inputs, lot };
+        match tiles::audit(config, audited).await {
+            Ok(answer) => return Ok(Verdict::Right(Box::new(Checked { answer, salt }))),
+            Err(error) => tracing::warn!(%job, %error, "the whole run is recomputed"),
+        }
+    }
     let work = entry.spec.work;
     let computed = tokio::task::spawn_blocking(move || TensorRun::new(inputs, &work));
     let run = computed.await.map_err(|_| WorkError::Panicked)??;
     if !agrees(&run, &result)? {
         return Ok(Verdict::Wrong(Arc::new(run)));
     }
-    let key = run.trace().secret().key(round).ok_or(WorkError::Unknown)?;
-    let salt = (config.random)().ok_or(WorkError::Random)?;
-    let answer = CheckAnswer { trace: result.trace, key };
+    let answer = match lot {
+        Some(lot) => tiles::answer_from_run(&run, &result, &lot)?,
+        None => {
+            let key = run.trace().secret().key(round).ok_or(WorkError::Unknown)?;
+            CheckAnswer::Key { trace: result.trace, key }
+        }
+    };
     Ok(Verdict::Right(Box::new(Checked { answer, salt })))
 }
 
@@ -65,23 +81,26 @@ struct Shown {
     result: RunResult,
     /// The round in which we were drawn.
     round: u8,
+    /// What our tiles are drawn by, if we need not recompute the whole run.
+    lot: Option<Hash32>,
 }
 
 /// Waits until the result of a job is shown.
 async fn shown(config: &AgentConfig, node: &NodeId, job: JobId) -> Result<Shown, WorkError> {
-    let round_of = |entry: &JobEntry| {
+    let ours = |entry: &JobEntry| {
         let mut checks = entry.checks.as_slice().iter();
-        checks.find(|check| check.node == *node && check.is_open()).map(|check| check.round)
+        let ours = checks.find(|check| check.node == *node && check.is_open());
+        ours.map(|check| (check.round, check.lot))
     };
     loop {
         // A validator that is a block behind does not know of our draw yet.
-        let entry = patience::job(config, job, |entry| round_of(entry).is_some()).await?;
-        let Some(round) = round_of(&entry).filter(|_| !entry.status.is_final()) else {
+        let entry = patience::job(config, job, |entry| ours(entry).is_some()).await?;
+        let Some((round, lot)) = ours(&entry).filter(|_| !entry.status.is_final()) else {
             return Err(WorkError::Unknown);
         };
         match entry.result() {
             Some(result) if entry.status == JobStatus::Checking => {
-                return Ok(Shown { entry, result, round });
+                return Ok(Shown { entry, result, round, lot });
             }
             Some(_) | None => tokio::time::sleep(LOOK).await,
         }

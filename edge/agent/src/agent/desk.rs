@@ -1,6 +1,9 @@
-//! What an agent answers to others: to owners of jobs what their programs say.
+//! What an agent answers to others: to owners of jobs what their programs say, to drawn checkers
+//! what their tiles are computed from.
 
+use super::tiles;
 use crate::task_run::Log;
+use crate::tensor_run::TensorRun;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +12,30 @@ use tg_gateway::message::{Failure, Reply, Request, log_reader};
 use tg_ledger::{JobEntry, keys};
 use tg_net::{CallHandler, PeerId, ReplySender};
 use tg_sandbox::Stop;
-use tg_types::{Bytes, Decode, Encode, JobId, Kind, PublicKey, Signature};
+use tg_types::{Bytes, Decode, Encode, JobId, Kind, NodeId, PublicKey, Signature, TileLot};
+use tokio::sync::Semaphore;
+
+/// Checkers whose tiles are collected at once; others are told to come again or to compute the run.
+const TOLD_AT_ONCE: usize = 2;
 
 /// What is known of the runs of an agent, for those who may ask.
 pub(crate) struct Desk {
     // Shared with the answering side; held briefly.
     tasks: Mutex<Tasks>,
+    // The same.
+    runs: Mutex<BTreeMap<JobId, Arc<TensorRun>>>,
+    /// What was told last, for whoever asks for the next part. The same.
+    told: Mutex<Option<Told>>,
+    telling: Semaphore,
     gateway: Arc<Gateway>,
+}
+
+/// What a checker is told of a run.
+#[derive(Clone)]
+struct Told {
+    job: JobId,
+    lot: TileLot,
+    shown: Arc<Vec<u8>>,
 }
 
 /// Programs that run, with what they say and what ends them.
@@ -23,7 +43,14 @@ type Tasks = BTreeMap<JobId, (Arc<Log>, Stop)>;
 
 impl Desk {
     pub(crate) fn new(gateway: Arc<Gateway>) -> Self {
-        Self { tasks: Mutex::default(), gateway }
+        let telling = Semaphore::new(TOLD_AT_ONCE);
+        let (tasks, runs, told) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { tasks, runs, told, telling, gateway }
+    }
+
+    /// A run has a result that may be drawn.
+    pub(crate) fn keep_run(&self, job: JobId, run: Arc<TensorRun>) {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).insert(job, run);
     }
 
     fn lock(&self) -> MutexGuard<'_, Tasks> {
@@ -39,6 +66,10 @@ impl Desk {
 
     /// Forgets a job; a program that still runs for it is ended.
     pub(crate) fn remove(&self, job: &JobId) {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(job);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        *told = told.take().filter(|told| told.job != *job);
+        drop(told);
         let task = self.lock().remove(job);
         if let Some((_, stop)) = task {
             stop.stop();
@@ -70,6 +101,30 @@ impl Desk {
     }
 }
 
+impl Desk {
+    /// Tells a drawn checker a part of what its tiles are computed from.
+    async fn tiles(&self, from: PeerId, job: JobId, part: u16) -> Result<Reply, Failure> {
+        let run = self.runs.lock().unwrap_or_else(PoisonError::into_inner).get(&job).cloned();
+        let run = run.ok_or(Failure::NoPackage)?;
+        let node = NodeId::new(*from.as_bytes());
+        let entry = self.entry(&job).await?;
+        let mut checks = entry.checks.as_slice().iter();
+        let check = checks.find(|check| check.node == node && check.is_open());
+        let lot = check.and_then(|check| check.lot).ok_or(Failure::NotChosen)?;
+        let lot = TileLot { lot, tiles: self.gateway.params().jobs.audit_tiles };
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(told) = told.filter(|told| (told.job, told.lot) == (job, lot)) {
+            return tiles::part_of(&told.shown, part);
+        }
+        let _turn = self.telling.try_acquire().map_err(|_| Failure::Busy)?;
+        let shown = tokio::task::spawn_blocking(move || tiles::shown(&run, &lot));
+        let shown = Arc::new(shown.await.map_err(|_| Failure::Busy)??);
+        let told = Told { job, lot, shown: Arc::clone(&shown) };
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        tiles::part_of(&shown, part)
+    }
+}
+
 /// What somebody asks of a log.
 struct Asked {
     job: JobId,
@@ -84,6 +139,7 @@ impl CallHandler for Desk {
                 Ok(Request::Log { job, from: since, consent }) => {
                     self.log(from, Asked { job, since, consent }).await
                 }
+                Ok(Request::Tiles { job, part }) => self.tiles(from, job, part).await,
                 Ok(_) | Err(_) => Err(Failure::Malformed),
             };
             let answer = answer.unwrap_or_else(|why| Reply::Failed { why });

@@ -147,7 +147,13 @@ fn actions(items: Vec<Item>) -> Vec<Action> {
     batches(&commits, &mut actions, |seals| Action::CommitResults { seals });
     show(reveals, &mut actions);
     batches(&check_commits, &mut actions, |seals| Action::CommitChecks { seals });
-    batches(&check_reveals, &mut actions, |answers| Action::RevealChecks { answers });
+    // An answer about tiles may fill a transaction, and the ledger takes one at a time.
+    let is_long = |opened: &OpenedCheck| matches!(opened.answer, CheckAnswer::Tiles { .. });
+    let (long, short): (Vec<_>, Vec<_>) = check_reveals.into_iter().partition(is_long);
+    batches(&short, &mut actions, |answers| Action::RevealChecks { answers });
+    for answer in long {
+        batches(&[answer], &mut actions, |answers| Action::RevealChecks { answers });
+    }
     actions.append(&mut others);
     actions
 }
@@ -231,8 +237,8 @@ fn is_passing(reason: Reason) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Item, actions};
-    use tg_types::tx::{REPORTS_PER_TX_MAX, Sealed};
-    use tg_types::{Action, Hash32, JobId};
+    use tg_types::tx::{OpenedCheck, REPORTS_PER_TX_MAX, Sealed};
+    use tg_types::{Action, CheckAnswer, Hash32, JobId, TileAnswer};
 
     #[test]
     fn what_waits_goes_into_few_transactions_in_the_order_of_steps() {
@@ -242,8 +248,14 @@ mod tests {
         let more = u8::try_from(REPORTS_PER_TX_MAX).expect("few") + 1;
         items.extend((0..more).map(|number| Item::Commit(Sealed { job: job(number), seal })));
         items.push(Item::CommitCheck(Sealed { job: job(2), seal }));
+        let tiles = CheckAnswer::Tiles { trace: seal, tiles: TileAnswer::EMPTY };
+        for answer in [tiles.clone(), CheckAnswer::Key { trace: seal, key: seal }, tiles] {
+            items.push(Item::RevealCheck(OpenedCheck { job: job(3), answer, salt: [0; 32] }));
+        }
         let sent = actions(items);
         let names: Vec<&str> = sent.iter().map(Action::name).collect();
-        assert_eq!(names, ["CommitResults", "CommitResults", "CommitChecks", "Object"]);
+        let shown = ["RevealChecks"; 3]; // one with the key, and each about tiles alone
+        let first = ["CommitResults", "CommitResults", "CommitChecks"];
+        assert_eq!(names, [&first[..], &shown, &["Object"]].concat());
     }
 }

@@ -4,6 +4,7 @@ use super::courier::Parcel;
 use super::desk::Desk;
 use super::notes::Note;
 use super::packages::{Content, Packages};
+use super::tiles::TilesError;
 use super::{AgentConfig, Cheat, Ran, Tools, patience};
 use crate::contents::PackageReader;
 use crate::task_run::{TaskDone, TaskOrder, TaskRunError};
@@ -50,6 +51,8 @@ pub(crate) enum WorkError {
     Random,
     #[error("the computation did not end well")]
     Panicked,
+    #[error("tiles cannot be shown")]
+    Tiles(#[from] TilesError),
 }
 
 impl WorkError {
@@ -81,7 +84,8 @@ impl WorkError {
             | Self::Stop(_)
             | Self::Package(_)
             | Self::Random
-            | Self::Panicked => RunFailure::DeviceFailed,
+            | Self::Panicked
+            | Self::Tiles(_) => RunFailure::DeviceFailed,
         }
     }
 }

@@ -259,7 +259,8 @@ fn protection(record: &JobRecord) -> Markup {
 /// What it costs, part by part.
 fn price(record: &JobRecord) -> Markup {
     let Some(price) = &record.price else { return html! {} };
-    let PriceView { run, runs, check, checkers, fees_each, quoted, charged } = *price;
+    let PriceView { run, runs, check, checkers, quoted, charged, .. } = *price;
+    let PriceView { fees_each, check_fees_each, .. } = *price;
     let back = charged.and_then(|charged| quoted.0.minus(charged.0).ok()).map(Tgrid);
     html! {
         section.panel aria-labelledby="price-title" {
@@ -270,6 +271,9 @@ fn price(record: &JobRecord) -> Markup {
                     div { dt { "Checks, up to " (checkers) " at" } dd { (amount(check)) } }
                 }
                 div { dt { "Fees of each" } dd { (amount(fees_each)) } }
+                @if checkers > 0 && check_fees_each != fees_each {
+                    div { dt { "Fees of each check" } dd { (amount(check_fees_each)) } }
+                }
                 div { dt { "Quoted and locked" } dd { (amount(quoted)) } }
                 @if let Some(charged) = charged {
                     div.sum { dt { "Charged" } dd { (amount(charged)) } }

@@ -111,13 +111,14 @@ fn record(sentence: &str, status: &str) -> JobRecord {
     let hash = Text(Hash32::new([9; 32]));
     JobRecord {
         reason: Standing::new(Reason::JobPlaced, sentence),
-        tier: TierWords::new(Tier::Sync, NetworkKind::Local),
+        tier: TierWords::new(Tier::Sync, NetworkKind::Local, None),
         price: Some(PriceView {
             run: units(1_000),
             runs: 1,
             check: units(500),
             checkers: 7,
             fees_each: units(10_000),
+            check_fees_each: units(10_000),
             quoted: units(84_500),
             charged: None,
         }),
@@ -137,6 +138,7 @@ fn record(sentence: &str, status: &str) -> JobRecord {
             expires: Number(Tick::new(1_794_827_700_000)),
             status: status.to_owned(),
             runs: vec![run],
+            extent: "whole".to_owned(),
             draw: "pending".to_owned(),
             checks: Vec::new(),
         },

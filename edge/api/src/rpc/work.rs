@@ -35,8 +35,10 @@ pub struct PriceView {
     pub check: Tgrid,
     /// Checks that are paid if the result is drawn and all checkers are found.
     pub checkers: u8,
-    /// What each run and each check gets for its transactions.
+    /// What each run gets for its transactions.
     pub fees_each: Tgrid,
+    /// What each check gets for its transactions.
+    pub check_fees_each: Tgrid,
     /// The quote: what was locked, and the most it can cost.
     pub quoted: Tgrid,
     /// What it cost: nothing if it was refunded, `None` as long as it goes on.
@@ -62,6 +64,7 @@ impl PriceView {
             check: Tgrid(charges.check_pay),
             checkers: charges.checkers,
             fees_each: Tgrid(charges.fees),
+            check_fees_each: Tgrid(charges.check_fees),
             quoted: Tgrid(charges.escrow),
             charged,
         }

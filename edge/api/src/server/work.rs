@@ -24,7 +24,8 @@ use tg_ledger::{
     charges, keys,
 };
 use tg_types::{
-    Amount, CapacityParams, Decode, Hash32, JobId, JobStatus, NodeId, StateKey, Tick, TxId, Work,
+    Amount, CapacityParams, Decode, Extent, Hash32, JobId, JobStatus, NodeId, StateKey, Tick, TxId,
+    Work,
 };
 
 impl Shared {
@@ -81,10 +82,14 @@ pub(super) async fn jobs_or_none(shared: &Shared) -> Result<JobsAnswer, RpcError
 /// A job's record in words.
 fn record(shared: &Shared, entry: &JobEntry, why: Option<&WhyView>) -> JobRecord {
     let genesis = shared.chain.genesis();
-    let charges = charges(genesis.params(), &entry.spec);
+    let charges = charges(genesis.params(), &entry.spec, entry.extent);
+    let tiles = match entry.extent {
+        Extent::Whole => None,
+        Extent::Tiles => Some(genesis.params().jobs.audit_tiles),
+    };
     JobRecord {
         reason: Standing::of(entry, why),
-        tier: TierWords::new(entry.spec.tier, genesis.spec().kind),
+        tier: TierWords::new(entry.spec.tier, genesis.spec().kind, tiles),
         price: charges.map(|charges| PriceView::new(entry, &charges)),
         closed: entry.closed.map(Number),
         job: entry.into(),

@@ -7,7 +7,9 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use tg_ledger::{Check, CheckState, Draw, JobEntry, NodeEntry, Run, RunState};
-use tg_types::{AccountId, DeviceKind, Event, Hash32, JobStatus, Name, NodeId, Reason, Tick, Work};
+use tg_types::{
+    AccountId, DeviceKind, Event, Extent, Hash32, JobStatus, Name, NodeId, Reason, Tick, Work,
+};
 
 /// Equal devices of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -211,6 +213,8 @@ pub struct JobView {
     pub status: String,
     /// Its runs.
     pub runs: Vec<RunView>,
+    /// What a drawn checker recomputes: "whole" or "tiles".
+    pub extent: String,
     /// "pending", "spared" or "drawn".
     pub draw: String,
     /// The checks of its result.
@@ -222,6 +226,10 @@ impl From<&JobEntry> for JobView {
         let (work, program) = match entry.spec.work {
             Work::Tensor { program, .. } => ("tensor", program),
             Work::Opaque { task } => ("opaque", task),
+        };
+        let extent = match entry.extent {
+            Extent::Whole => "whole",
+            Extent::Tiles => "tiles",
         };
         let draw = match entry.draw {
             Draw::Pending => "pending",
@@ -244,6 +252,7 @@ impl From<&JobEntry> for JobView {
             status: status_word(entry.status).to_owned(),
             runs: entry.runs.as_slice().iter().map(RunView::from).collect(),
             draw: draw.to_owned(),
+            extent: extent.to_owned(),
             checks: entry.checks.as_slice().iter().map(CheckView::from).collect(),
         }
     }

@@ -4,7 +4,7 @@ use super::short;
 use crate::{text::Text, why::WhyView};
 use serde::{Deserialize, Serialize};
 use tg_ledger::{Draw, JobEntry, Run, RunState};
-use tg_types::{JobStatus, Reason, Tier};
+use tg_types::{Extent, JobStatus, Reason, Tier};
 
 /// Why a job is where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +96,10 @@ fn accepted(entry: &JobEntry) -> String {
         Tier::Audit if passed == 0 => {
             "Accepted and paid; the result was not drawn for an audit.".to_owned()
         }
+        Tier::Audit | Tier::Sync if entry.extent == Extent::Tiles => {
+            let who = if passed == 1 { "1 checker" } else { &format!("{passed} checkers") };
+            format!("Accepted and paid: {who} computed drawn tiles of it, the same to the bit.")
+        }
         Tier::Audit | Tier::Sync if passed == 1 => {
             "Accepted and paid: 1 checker computed the same, to the bit.".to_owned()
         }
@@ -157,6 +161,7 @@ mod tests {
             owner: owner(),
             bond: Amount::ZERO,
             round: 0,
+            lot: None,
             deadline: Tick::ZERO,
             state: CheckState::Passed,
         }
@@ -184,6 +189,7 @@ mod tests {
             queue_place: None,
             wanted: 1,
             runs: List::new(runs).expect("few"),
+            extent: tg_types::Extent::Whole,
             draw: Draw::Pending,
             checks: List::default(),
         }
@@ -222,6 +228,12 @@ mod tests {
         let sentence = "Accepted and paid: 2 checkers computed the same, to the bit. One run \
                         before was not accepted.";
         check(&sync, Reason::JobSettled, sentence);
+        let mut audit = entry(Tier::Audit, JobStatus::Settled, vec![run(3, revealed())]);
+        audit.extent = tg_types::Extent::Tiles;
+        audit.checks = List::new(vec![passed(5)]).expect("one");
+        let sentence =
+            "Accepted and paid: 1 checker computed drawn tiles of it, the same to the bit.";
+        check(&audit, Reason::JobSettled, sentence);
         let tier = Tier::Redundant { replicas: 2 };
         let runs = vec![run(3, revealed()), run(4, revealed())];
         let redundant = entry(tier, JobStatus::Settled, runs);

@@ -23,16 +23,13 @@ pub struct TierWords {
 }
 
 impl TierWords {
-    /// The words for a tier on a network of this kind.
+    /// The words for a tier on a network of this kind; with the number of tiles that are drawn for
+    /// a checker, if it need not recompute the whole run.
     #[must_use]
-    pub fn new(tier: Tier, network: NetworkKind) -> Self {
+    pub fn new(tier: Tier, network: NetworkKind, tiles: Option<u8>) -> Self {
         let does = match tier {
             Tier::Trusted => "Nothing is checked: the provider's word counts.".to_owned(),
-            Tier::Audit => {
-                "A share of all results is drawn by the beacon; drawn checkers recompute \
-                those."
-                    .to_owned()
-            }
+            Tier::Audit => audit(tiles),
             Tier::Sync => {
                 "Every result is recomputed from beginning to end by drawn checkers.".to_owned()
             }
@@ -42,6 +39,9 @@ impl TierWords {
         };
         let not_against = match tier {
             Tier::Trusted => "A lying provider.",
+            Tier::Audit if tiles.is_some() => {
+                "One targeted lie: a few wrong tiles of many are seldom drawn."
+            }
             Tier::Audit => "One targeted lie whose worth exceeds the bond.",
             Tier::Sync => {
                 "A coalition that holds nearly all stake; a program or input that is itself wrong."
@@ -57,6 +57,19 @@ impl TierWords {
             | (Tier::Sync, NetworkKind::Open) => None,
         };
         Self { word: tier_word(tier), caveat, does, not_against: not_against.to_owned() }
+    }
+}
+
+/// What an audit does.
+fn audit(tiles: Option<u8>) -> String {
+    let drawn = "A share of all results is drawn by the beacon;";
+    match tiles {
+        None => format!("{drawn} drawn checkers recompute those."),
+        Some(tiles) => format!(
+            "{drawn} of those, each drawn checker recomputes {tiles} tiles, drawn by what they \
+             cost, fewer if they do not fit into its answer. If a share x of the work is made up, \
+             it finds that with 1 - (1 - x)^{tiles}."
+        ),
     }
 }
 
@@ -77,9 +90,17 @@ mod tests {
 
     #[test]
     fn sync_on_a_local_network_says_that_it_is_a_demo() {
-        let caveat = |tier, network| TierWords::new(tier, network).caveat;
+        let caveat = |tier, network| TierWords::new(tier, network, None).caveat;
         assert_eq!(caveat(Tier::Sync, NetworkKind::Local).as_deref(), Some("local demo"));
         assert_eq!(caveat(Tier::Sync, NetworkKind::Open), None);
         assert_eq!(caveat(Tier::Trusted, NetworkKind::Local), None);
+    }
+
+    #[test]
+    fn audit_by_tiles_says_how_much_it_finds() {
+        let words = |tiles| TierWords::new(Tier::Audit, NetworkKind::Open, tiles);
+        assert!(words(Some(16)).does.contains("1 - (1 - x)^16"));
+        assert!(words(Some(16)).not_against.contains("seldom drawn"));
+        assert!(!words(None).does.contains("tiles"));
     }
 }

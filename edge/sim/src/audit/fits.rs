@@ -1,7 +1,7 @@
 //! Which events an action may lead to: nobody acts for another, and nothing happens that was not
 //! asked for.
 
-use tg_ledger::charges;
+use super::jobs::JobBooks;
 use tg_types::{
     amount::Amount,
     genesis::Genesis,
@@ -19,7 +19,7 @@ pub(super) fn fits(
     action: &Action,
     receipt: &Receipt,
     tick: Tick,
-    genesis: &Genesis,
+    (genesis, books): (&Genesis, &JobBooks),
 ) -> bool {
     let events = receipt.events.as_slice();
     if let Status::Failed(reason) = receipt.status {
@@ -49,7 +49,7 @@ pub(super) fn fits(
         // Whether the sender may speak for the node is known to the books of nodes.
         (Action::LeaveNode { node }, [Event::NodeLeft { node: left, .. }]) => left == node,
         (Action::SubmitJobs { specs, escrow_max, .. }, events) => {
-            fits_jobs(sender, id, (specs.as_slice(), *escrow_max), events, genesis)
+            fits_jobs(sender, id, (specs.as_slice(), *escrow_max), events, books)
         }
         (Action::CancelJob { job }, [Event::JobCancelled { job: closed, owner, .. }]) => {
             closed == job && *owner == sender
@@ -126,10 +126,10 @@ fn fits_jobs(
     id: TxId,
     (specs, escrow_max): (&[JobSpec], Amount),
     events: &[Event],
-    genesis: &Genesis,
+    books: &JobBooks,
 ) -> bool {
     let queued = |(place, spec): (u8, &JobSpec)| {
-        let escrow = charges(genesis.params(), spec)?.escrow;
+        let escrow = books.charges(spec)?.escrow;
         Some(Event::JobQueued { job: JobId::of(id, place), owner: sender, escrow })
     };
     let expected: Option<Vec<Event>> = (0..).zip(specs).map(queued).collect();

@@ -9,7 +9,7 @@ use tg_ledger::{Charges, charges, run_bond};
 use tg_types::{
     amount::Amount,
     ids::{AccountId, Hash32, JobId, NodeId, TxId},
-    job::{JobSpec, Tier},
+    job::{JobSpec, Tier, Work},
     params::Params,
     reason::Reason,
     receipt::Event,
@@ -112,16 +112,33 @@ fn units(amount: Amount) -> i128 {
     i128::from(amount.units())
 }
 
+/// What a job must cost, with what is on record of its program.
+fn prices(params: &Params, programs: &BTreeMap<Hash32, u64>, spec: &JobSpec) -> Option<Charges> {
+    let multiply_adds = match &spec.work {
+        Work::Tensor { program, .. } => *programs.get(program)?,
+        Work::Opaque { .. } => 0,
+    };
+    charges(params, spec, params.jobs.extent(spec.tier, multiply_adds))
+}
+
 /// The books of jobs and nodes.
 pub(super) struct JobBooks {
     params: Params,
+    /// Multiply-adds of the programs on record.
+    programs: BTreeMap<Hash32, u64>,
     jobs: BTreeMap<JobId, JobBook>,
     nodes: BTreeMap<NodeId, NodeBook>,
 }
 
 impl JobBooks {
     pub(super) fn new(params: &Params) -> Self {
-        Self { params: params.clone(), jobs: BTreeMap::new(), nodes: BTreeMap::new() }
+        let (programs, jobs, nodes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { params: params.clone(), programs, jobs, nodes }
+    }
+
+    /// What a job must cost.
+    pub(super) fn charges(&self, spec: &JobSpec) -> Option<Charges> {
+        prices(&self.params, &self.programs, spec)
     }
 
     /// Jobs that a transaction asks for; events will say whether they were taken.
@@ -186,10 +203,12 @@ impl JobBooks {
             format!("{owner:?} was paid for {node:?}, which {owner_known:?} owns")
         });
         let Some(book) = book(&mut self.jobs, job, found) else { return 0 };
-        let Some(Charges { pay, check_pay, fees, .. }) = charges(&self.params, &book.spec) else {
-            return 0;
+        let Some(prices) = prices(&self.params, &self.programs, &book.spec) else { return 0 };
+        let (expected, fees) = if is_check {
+            (units(prices.check_pay), prices.check_fees)
+        } else {
+            (units(prices.pay), prices.fees)
         };
-        let expected = units(if is_check { check_pay } else { pay });
         found.check(expected == amount, Invariant::Money, || {
             format!("{node:?} is paid {amount} for {job:?}, expected {expected}")
         });
@@ -288,7 +307,7 @@ impl JobBooks {
         let jobs = &self.params.jobs;
         let run = units(run_bond(jobs.run_bond, &book.spec));
         let check_pay =
-            charges(&self.params, &book.spec).map_or(0, |prices| units(prices.check_pay));
+            prices(&self.params, &self.programs, &book.spec).map_or(0, |it| units(it.check_pay));
         let (won, ended) = (book.won, book.ended.remove(node));
         let amount = match (ended, book.checks.remove(node), won) {
             (Some(Reason::ResultRefuted), _, Some((_, Reason::ResultRefuted))) => run,
@@ -368,6 +387,9 @@ impl JobBooks {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is about jobs")]
     pub(super) fn note(&mut self, event: &Event, by: Option<AccountId>, found: &mut Violations) {
         match event {
+            Event::ProgramRecorded { program, multiply_adds } => {
+                self.programs.insert(*program, *multiply_adds);
+            }
             Event::NodeRegistered { node, owner } => {
                 let new = NodeBook { owner: *owner, is_absent: false };
                 let old = self.nodes.insert(*node, new);

@@ -151,6 +151,9 @@ impl Cast {
         if let Some(checkers) = scenario.checkers_drawn {
             params.jobs.sync_checkers = checkers;
         }
+        if let Some(tiles) = scenario.sample {
+            (params.jobs.audit_tiles, params.jobs.audit_tiles_from) = (tiles, 1);
+        }
         Genesis::new(GenesisSpec {
             chain: "sim".parse().expect("a chain id"),
             kind: NetworkKind::Open,

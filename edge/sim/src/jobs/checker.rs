@@ -5,15 +5,14 @@ use super::{
     plan::{Checker, Ploy},
     play::{Asked, Duty, Found, Held, Job, Play},
     tally::{Role, cost_of},
-    tensor::{TILES, Tile},
+    tensor::TILES,
 };
 use rand::RngExt as _;
 use tg_ledger::{Check, CheckState, JobEntry};
-use tg_tensor::trace::{Verdict, judge_tile};
+use tg_tensor::trace::{answer_of, drawn_tiles};
 use tg_types::{
-    hash::sha256,
     ids::{Hash32, JobId},
-    job::CheckAnswer,
+    job::{CheckAnswer, TileAnswer},
     tx::{Action, OpenedCheck, Sealed},
 };
 
@@ -32,7 +31,7 @@ impl Play {
                 CheckState::Drawn if is_helped => {}
                 CheckState::Drawn => self.check_one(id, (party, &mut duty), job, &held),
                 CheckState::Committed { .. } if is_round_open(entry, check) => {
-                    if let Some((answer, salt)) = duty.answer {
+                    if let Some((answer, salt)) = duty.answer.clone() {
                         let opened = OpenedCheck { job: *id, answer, salt };
                         self.letters.entry(party).or_default().check_reveals.push(opened);
                     }
@@ -77,7 +76,7 @@ impl Play {
             Checker::Idle => duty.found = Some(Found::Right),
             Checker::Accepts | Checker::Objects if is_friend => duty.found = Some(Found::Right),
             Checker::Honest | Checker::Accepts | Checker::Objects if is_first => {
-                duty.found = Some(self.find(id, (party, duty), job, held));
+                duty.found = Some(self.find((party, duty), job, held));
             }
             Checker::Honest | Checker::Accepts | Checker::Objects => {}
         }
@@ -97,15 +96,25 @@ impl Play {
         }
     }
 
-    /// Vouches for a result, with the key of its trace if it is known.
+    /// Vouches for a result, with what shows that somebody looked if that is known.
     fn accept(&mut self, id: &JobId, (party, duty): (usize, &mut Duty), held: &Held) {
         let salt: [u8; 32] = self.chance.random();
         // Who has found it right has computed it, and friends tell each other; others guess.
         let knows = self.cast.parties[party].checker != Checker::Idle;
-        let secret = held.ran.as_ref().filter(|_| knows).map(|ran| ran.trace().secret());
-        let key = secret.and_then(|secret| secret.key(duty.round));
-        let key = key.unwrap_or_else(|| Hash32::new(self.chance.random()));
-        let answer = CheckAnswer { trace: held.result.trace, key };
+        let ran = held.ran.as_ref().filter(|_| knows);
+        let trace = held.result.trace;
+        let made_up: [u8; 32] = self.chance.random();
+        let answer = if let Some(lot) = &duty.lot {
+            let program = self.works.program();
+            let drawn = drawn_tiles(program, lot);
+            let tiles = ran.and_then(|ran| answer_of(program, ran.trace(), &drawn));
+            let tiles = tiles.unwrap_or_else(|| made_up.repeat(drawn.len()));
+            let tiles = TileAnswer::new(tiles).expect("few tiles of a small program");
+            CheckAnswer::Tiles { trace, tiles }
+        } else {
+            let key = ran.and_then(|ran| ran.trace().secret().key(duty.round));
+            CheckAnswer::Key { trace, key: key.unwrap_or(Hash32::new(made_up)) }
+        };
         let seal = answer.seal(&self.cast.parties[party].node, &salt);
         duty.answer = Some((answer, salt));
         let letters = self.letters.entry(party).or_default();
@@ -113,68 +122,26 @@ impl Play {
     }
 
     /// What an honest look at a result finds, as `tg-agent` does it.
-    fn find(
-        &mut self,
-        id: &JobId,
-        (party, duty): (usize, &Duty),
-        job: &mut Job,
-        held: &Held,
-    ) -> Found {
+    fn find(&mut self, (party, duty): (usize, &Duty), job: &mut Job, held: &Held) -> Found {
         let name = self.cast.parties[party].checker.name();
-        let (found, tiles) = match (&held.ran, self.scenario.sample) {
-            (Some(ran), Some(sample)) => {
-                let tiles = choose(sample, &duty.beacon, id, (duty.round, party));
-                let are_right = tiles.iter().all(|tile| self.is_tile_right(ran, *tile));
-                // The output follows from the last operation, which the provider opens.
-                let output = self.works.output_of(ran);
-                (Found::of(are_right && output == held.result.output), sample)
+        if let (Some(ran), Some(lot)) = (&held.ran, &duty.lot) {
+            let drawn = drawn_tiles(self.works.program(), lot);
+            let computed = u32::try_from(drawn.len()).unwrap_or(TILES);
+            self.tally.line(Role::Check, name).cost += cost_of(computed);
+            let shown = self.works.witness(ran).show_tiles(&drawn);
+            let audit = self.works.tile_audit(job.asked, &held.result);
+            if shown.is_some_and(|shown| audit.recompute(&drawn, &shown).is_ok()) {
+                return Found::Right;
             }
-            (_, _) => {
-                // All find the same, so it is computed once; everybody pays for it.
-                let Asked { task, salt } = job.asked;
-                let compute = || self.works.run(task, salt).trace().secret();
-                let right = job.right.get_or_insert_with(compute).root();
-                let is_output_right = self.works.tasks[task].output == held.result.output;
-                (Found::of(right == held.result.trace && is_output_right), TILES)
-            }
-        };
-        self.tally.line(Role::Check, name).cost += cost_of(tiles);
-        found
-    }
-
-    /// Recomputes a tile from tiles that the provider opens.
-    fn is_tile_right(&self, ran: &super::tensor::Ran, tile: Tile) -> bool {
-        let (program, witness) = (self.works.program(), self.works.witness(ran));
-        let value = program.value_of(tile.operation);
-        let operands = witness.open_operands(tile.operation, tile.elements(), None);
-        let opened = witness.open(value, tile.tile).zip(operands);
-        let Some((claimed, operands)) = opened else { return false };
-        let verdict = judge_tile(program, &witness.subject(), &claimed, &operands);
-        verdict == Ok(Verdict::Upheld)
-    }
-}
-
-/// The tiles that a checker looks at: different ones, by the beacon, the job, the round and itself.
-fn choose(count: u32, beacon: &Hash32, job: &JobId, (round, party): (u8, usize)) -> Vec<Tile> {
-    let mut tiles: Vec<u32> = Vec::new();
-    for turn in 0_u32.. {
-        if tiles.len() == count as usize {
-            break;
         }
-        let pieces: [&[u8]; 5] = [
-            beacon.as_bytes(),
-            job.as_bytes(),
-            &[round],
-            &party.to_be_bytes(),
-            &turn.to_be_bytes(),
-        ];
-        let [a, b, c, d, ..] = sha256(&pieces);
-        let tile = u32::from_be_bytes([a, b, c, d]) % TILES;
-        if !tiles.contains(&tile) {
-            tiles.push(tile);
-        }
+        self.tally.line(Role::Check, name).cost += cost_of(TILES);
+        // All find the same, so it is computed once; everybody pays for it.
+        let Asked { task, salt } = job.asked;
+        let compute = || self.works.run(task, salt).trace().secret();
+        let right = job.right.get_or_insert_with(compute).root();
+        let is_output_right = self.works.tasks[task].output == held.result.output;
+        Found::of(right == held.result.trace && is_output_right)
     }
-    tiles.into_iter().map(Tile::numbered).collect()
 }
 
 /// Whether nobody of a check's round still computes.

@@ -19,7 +19,7 @@ use tg_types::{
     codec::{Decode, Encode as _},
     genesis::Genesis,
     hash::sha256,
-    ids::{AccountId, Hash32, HeaderDigest, JobId, StateKey},
+    ids::{AccountId, HeaderDigest, JobId, StateKey},
     key::{PublicKey, Signature},
     receipt::{BlockReceipt, Event, Receipt, Status},
     tick::{Height, Tick},
@@ -141,17 +141,6 @@ impl Grid {
     /// A dispute as it is stored.
     pub(super) fn dispute(&self, job: &JobId) -> Option<DisputeEntry> {
         self.entry(&keys::dispute(job))
-    }
-
-    /// The beacon that was recorded last.
-    pub(super) fn beacon(&self) -> Hash32 {
-        let height = self.env.height.minus(2).unwrap_or(Height::ZERO);
-        let bytes = match self.view.get(&keys::beacon(height)) {
-            Lookup::Present(bytes) => Some(bytes),
-            Lookup::Absent | Lookup::Unknown => None,
-        };
-        let beacon = tg_ledger::query::beacon(bytes, height).ok().flatten();
-        beacon.unwrap_or(Hash32::new([0; 32]))
     }
 
     /// Makes a block of all that waits. Gives the events in their order, and what became of the

@@ -20,8 +20,8 @@ pub(super) const PAY: Amount = Amount::constant(1_000_000);
 /// What computing a whole run costs, in hundredths of its pay.
 pub(super) const COST_PERCENT: i128 = 50;
 
-/// Tiles that a checker recomputes where audits look at some only.
-pub(super) const SAMPLE: u32 = 4;
+/// Tiles that are drawn for a checker where audits go by tiles.
+pub(super) const SAMPLE: u8 = 4;
 
 /// Time from one block to the next.
 pub(super) const BLOCK: DurationMs = DurationMs::new(500);
@@ -154,8 +154,8 @@ pub(super) struct Scenario {
     pub(super) has_challengers: bool,
     /// Another number of checkers than the ledger's.
     pub(super) checkers_drawn: Option<u8>,
-    /// How many tiles a checker recomputes, if not the whole run.
-    pub(super) sample: Option<u32>,
+    /// How many tiles are drawn for a checker, if it need not recompute the whole run.
+    pub(super) sample: Option<u8>,
     /// How long a job may take.
     pub(super) expires_after: DurationMs,
 }
@@ -163,9 +163,9 @@ pub(super) struct Scenario {
 /// Scenarios that are added up for a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// Audits as they are.
+    /// Audits of small programs.
     Audit,
-    /// Audits that look at some tiles only.
+    /// Audits by tiles, as large programs have them.
     Sampled,
     /// Checks of every result.
     Sync,
@@ -261,12 +261,15 @@ const fn sampled(name: &'static str, ploys: &'static [Ploy]) -> Scenario {
     Scenario { sample: Some(SAMPLE), ..lying(name, ploys) }
 }
 
-/// Audits that look at some tiles of a run: not what this version does, but what it is to save one
-/// day. Here it matters how much of a run is wrong.
-const SAMPLED: [Scenario; 3] = [
+/// Audits by tiles. The program is small, but the parameters are such that the ledger draws tiles
+/// of it as of a large one. Here it matters how much of a run is wrong.
+const SAMPLED: [Scenario; 6] = [
     sampled("lazy-sampled", &[Ploy::Lazy]),
     sampled("middle-tile-sampled", &[Ploy::Middle]),
     sampled("last-tile-sampled", &[Ploy::Last]),
+    sampled("garbage-sampled", &[Ploy::Garbage]),
+    sampled("fake-output-sampled", &[Ploy::FakeOutput]),
+    Scenario { checkers: &[Checker::Idle], ..sampled("idle-sampled", &[Ploy::Honest]) },
 ];
 
 /// Every scenario, in the order in which they run.

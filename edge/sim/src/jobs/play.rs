@@ -5,9 +5,9 @@ use super::{
     cast::Cast,
     court::Challenge,
     grid::{Grid, Told},
-    plan::{Checker, PARTIES, PAY, RUN_MAX, STAKE_TGRID, Scenario, UNFINISHED},
-    tally::{Role, Tally, cost_of},
-    tensor::{Ran, TILES, Works},
+    plan::{PARTIES, PAY, RUN_MAX, STAKE_TGRID, Scenario, UNFINISHED},
+    tally::{Role, Tally},
+    tensor::{Ran, Works},
 };
 use crate::{
     planted::Plant,
@@ -24,6 +24,7 @@ use tg_types::{
     job::{CheckAnswer, JobSpec, JobStatus, Needs, ResultKey, RunResult, TraceSecret, Work},
     reason::Reason,
     receipt::{Event, Status},
+    traits::TileLot,
     tx::{Action, JOBS_PER_TX_MAX, OpenedCheck, OpenedResult, REPORTS_PER_TX_MAX, Sealed},
 };
 
@@ -77,9 +78,9 @@ impl Found {
 
 /// What a checker has to do.
 pub(super) struct Duty {
-    /// The beacon of its draw.
-    pub(super) beacon: Hash32,
     pub(super) round: u8,
+    /// What its tiles are drawn by, if it need not recompute the whole run.
+    pub(super) lot: Option<TileLot>,
     /// What it found, once it has looked.
     pub(super) found: Option<Found>,
     pub(super) answer: Option<(CheckAnswer, [u8; 32])>,
@@ -272,7 +273,14 @@ impl Play {
                 grid.send(account, Action::RevealResults { results, vouchers: List::default() })
             });
             batches(&check_commits, |seals| grid.send(account, Action::CommitChecks { seals }));
-            batches(&check_reveals, |answers| grid.send(account, Action::RevealChecks { answers }));
+            // Of answers about tiles there is one in a transaction.
+            let is_long = |opened: &OpenedCheck| matches!(opened.answer, CheckAnswer::Tiles { .. });
+            let (long, short): (Vec<_>, Vec<_>) = check_reveals.into_iter().partition(is_long);
+            let mut show = |answers: &[OpenedCheck]| {
+                batches(answers, |answers| grid.send(account, Action::RevealChecks { answers }));
+            };
+            show(&short);
+            long.chunks(1).for_each(show);
         }
     }
 
@@ -376,12 +384,16 @@ impl Play {
     /// A node was drawn.
     fn draw(&mut self, id: &JobId, node: &NodeId, round: u8) {
         let Some(party) = self.cast.of_node(node) else { return };
-        let beacon = self.grid.beacon();
+        let entry = self.grid.job(id);
+        let mut checks = entry.iter().flat_map(|entry| entry.checks.as_slice());
+        let check = checks.find(|check| check.node == *node && check.round == round);
+        let tiles = self.grid.rules().genesis.params().jobs.audit_tiles;
+        let lot = check.and_then(|check| check.lot).map(|lot| TileLot { lot, tiles });
         self.with(id, |job| {
             job.is_drawn = Some(true);
             let duty = Duty {
-                beacon,
                 round,
+                lot,
                 found: None,
                 answer: None,
                 has_objected: false,
@@ -461,11 +473,7 @@ impl Play {
             }
         });
         if let Some((Role::Challenge, name)) = line {
-            let line = self.tally.line(Role::Challenge, name);
-            line.count += 1;
-            // Whoever objects by a sample has to know the whole run to go on.
-            let is_sample = self.scenario.sample.is_some() && name == Checker::Honest.name();
-            line.cost += if is_sample { cost_of(TILES) } else { 0 };
+            self.tally.line(Role::Challenge, name).count += 1;
         }
     }
 

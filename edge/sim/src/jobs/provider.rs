@@ -168,7 +168,9 @@ pub(super) fn odds(
     };
     let detection = match ploy {
         Ploy::Lazy | Ploy::Middle | Ploy::Last => {
-            scenario.sample.map_or(1.0, |sample| theory::sampled(TILES, wrong, sample))
+            // All tiles of this program cost the same.
+            let share = f64::from(wrong) / f64::from(TILES);
+            scenario.sample.map_or(1.0, |draws| theory::sampled(share, draws))
         }
         Ploy::Honest | Ploy::Withheld | Ploy::Copied | Ploy::Garbage => 1.0,
         Ploy::FakeOutput | Ploy::Accomplice => 1.0,

@@ -4,6 +4,7 @@
 //! row of the one before. So a lie about one tile reaches only the tiles behind it, and making a
 //! lying run is as cheap as it is for a liar.
 
+use super::play::Asked;
 use rand::{RngExt as _, rngs::StdRng};
 use tg_tensor::{
     Model, Options, Program, Runner, Tensor,
@@ -12,13 +13,13 @@ use tg_tensor::{
     program::{
         Constant, Input, Label, Operation, Output, Parts, Primitive, Rescale, Spec, ValueId, Window,
     },
-    trace::{Run, Trace, Witness, inputs_root, outputs_root},
+    trace::{Run, TileAudit, Trace, Witness, inputs_root, outputs_root},
 };
 use tg_types::{
     bounded::List,
     codec::Encode as _,
     ids::Hash32,
-    job::Work,
+    job::{RunResult, Work},
     tx::{Action, ProgramPiece},
 };
 
@@ -282,9 +283,12 @@ impl Works {
         numbers
     }
 
-    /// The output that follows from the last operation of a run.
-    pub(super) fn output_of(&self, ran: &Ran) -> Hash32 {
-        outputs_root(ran.operations.last().into_iter())
+    /// What a checker knows of a result whose tiles it recomputes.
+    pub(super) fn tile_audit(&self, asked: Asked, result: &RunResult) -> TileAudit<'_> {
+        let Asked { task, salt } = asked;
+        let (model, inputs) = (&self.model, self.tasks[task].inputs.as_slice());
+        let (trace_root, outputs_root) = (result.trace, result.output);
+        TileAudit { model, inputs, salt, trace_root, outputs_root }
     }
 
     /// What somebody knows who has made this run.

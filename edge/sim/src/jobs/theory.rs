@@ -27,13 +27,10 @@ pub(super) fn unnoticed(count: u8, honest: usize, dishonest: usize, detection: f
     (0..).zip(chances).map(|(found, chance)| chance * (1.0 - detection).powi(found)).sum()
 }
 
-/// The probability that a sample of tiles has a wrong one.
-pub(super) fn sampled(tiles: u32, wrong: u32, sample: u32) -> f64 {
-    let misses = |taken: u32| {
-        let left = f64::from(tiles.saturating_sub(wrong)) - f64::from(taken);
-        (left / f64::from(tiles - taken)).max(0.0)
-    };
-    1.0 - (0..sample.min(tiles)).map(misses).product::<f64>()
+/// The probability that a wrong tile is drawn, if wrong tiles are this share of the whole cost.
+/// Every draw is by cost and with replacement, so they are independent.
+pub(super) fn sampled(share: f64, draws: u8) -> f64 {
+    1.0 - (1.0 - share).powi(draws.into())
 }
 
 /// What decides how likely a lie is to be accepted.
@@ -112,10 +109,10 @@ mod tests {
 
     #[test]
     fn samples_find_what_they_touch() {
-        check(sampled(40, 1, 4), 0.1);
-        check(sampled(40, 40, 1), 1.0);
-        check(sampled(40, 0, 40), 0.0);
-        check(sampled(4, 2, 2), 1.0 - 1.0 / 6.0);
+        check(sampled(0.1, 1), 0.1);
+        check(sampled(0.5, 2), 0.75);
+        check(sampled(1.0, 1), 1.0);
+        check(sampled(0.0, 40), 0.0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tg_gateway::Gateway;
 use tg_gateway::message::Request;
 use tg_ledger::{Charges, JobEntry, NodeEntry, StakeEntry, charges, keys};
 use tg_scheduler::price;
-use tg_types::{Amount, Decode as _, JobSpec, NodeId, Params, ProgramFacts};
+use tg_types::{Amount, Decode as _, Extent, JobSpec, NodeId, Params, ProgramFacts};
 
 /// All nodes on record.
 pub(crate) struct Market {
@@ -20,6 +20,8 @@ pub(crate) struct Market {
 pub(crate) struct Quote {
     /// All parts of the price.
     pub(crate) charges: Charges,
+    /// How much of a run a drawn checker recomputes.
+    pub(crate) extent: Extent,
     /// Nodes that would do it for that now.
     pub(crate) fitting: usize,
 }
@@ -59,8 +61,10 @@ impl Market {
         let found = asked.iter().map(|pay| fitting(*pay)).find(|(_, fitting)| *fitting > 0);
         let (pay, fitting) = found.unwrap_or((first, 0));
         let spec = JobSpec { pay, ..spec.clone() };
-        let charges = charges(&self.params, &spec).ok_or(OrderError::Price)?;
-        Ok(Quote { charges, fitting })
+        let multiply_adds = facts.map_or(0, |facts| facts.multiply_adds);
+        let extent = self.params.jobs.extent(spec.tier, multiply_adds);
+        let charges = charges(&self.params, &spec, extent).ok_or(OrderError::Price)?;
+        Ok(Quote { charges, extent, fitting })
     }
 
     /// How many nodes each rule removes, and what would help.

@@ -48,6 +48,47 @@ fn job_runs_elsewhere_and_costs_what_was_quoted() {
     assert_eq!(up.stop("INT").0.code(), Some(0));
 }
 
+/// Goal: an audit by tiles goes through with nothing but what the provider shows, and is quoted and
+/// explained as one. Method: a network on which every result is drawn and every program counts as
+/// large.
+#[test]
+fn audit_by_tiles_recomputes_what_was_drawn() {
+    let _turn = turn();
+    let home = Home::new();
+    let net = home.path("net");
+    let genesis = ["genesis", "--out", text(&net), "--audit-percent", "100"];
+    home.run(&[&genesis[..], &["--audit-tiles-from", "1000"]].concat()).expect(0);
+    let up = home.start("up", &["--json", "up", "--port", "0", "--data", text(&net)]);
+    let (program, input) = (home.path("digits.tgp"), home.path("one.npy"));
+    let model = fixture("digits/digits.onnx");
+    home.run(&["model", "import", &model, "-o", text(&program)]).expect(0);
+    write_floats(&input, &[1, 1, 28, 28], &one_digit());
+    let quoted = home.run(&["--json", "quote", text(&program), "--verify", "audit"]).expect(0);
+    let quoted = quoted.json();
+    assert_eq!((&quoted["tiles_drawn"], &quoted["drawn_percent"]), (&8.into(), &100.0.into()));
+    assert!(quoted["tiles"].as_u64().is_some_and(|tiles| tiles > 8), "{quoted}");
+    let words = home.run(&["quote", text(&program), "--verify", "audit"]).expect(0);
+    assert!(words.out.contains("1-(1-x)^8"), "{words:?}");
+    let sync = home.run(&["--json", "quote", text(&program), "--verify", "sync"]).expect(0).json();
+    assert!(sync["tiles_drawn"].is_null(), "{sync}");
+    for _ in 0..3 {
+        let run = ["--json", "run", text(&program), "-i", text(&input), "--verify", "audit"];
+        let ran = home.run(&run).expect(0);
+        let told = ran.json();
+        assert_eq!(told["status"], "settled");
+        let charged = quoted["charged_if_checked"].as_str().expect("an amount");
+        assert!(ran.err.contains(&format!("Paid: {charged} TGRID")), "{charged}: {ran:?}");
+        let job = told["job"].as_str().expect("an id");
+        let shown = home.run(&["--json", "show", job]).expect(0).json();
+        let checks = shown["checks"].as_array().expect("a list");
+        assert_eq!((checks.len(), &shown["extent"]), (2, &"tiles".into()), "{shown}");
+        assert!(checks.iter().all(|check| check["state"] == "passed"), "{shown}");
+    }
+    let log = fs::read_to_string(home.path("up.err")).expect("written");
+    assert!(!log.contains("the whole run is recomputed"), "{log}");
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
 /// Goal: providers show what they can do and are credited with it; one that opens other blocks of
 /// its memory than were drawn gets no work, although it is the cheapest, and loses nothing. Method:
 /// `up --cheat=capacity`.

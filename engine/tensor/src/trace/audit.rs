@@ -9,6 +9,7 @@ use crate::commit::TILE;
 use crate::element::Element;
 use crate::model::Model;
 use crate::program::{Place, Primitive, Program, ProgramId, ValueId};
+use crate::tensor::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::Range;
@@ -90,6 +91,7 @@ pub enum AuditError {
 pub struct OpenedTiles<'a> {
     tiles: BTreeMap<(ValueId, u32), Vec<i32>>,
     weights: Option<&'a Model>,
+    inputs: &'a [Tensor],
 }
 
 impl<'a> OpenedTiles<'a> {
@@ -122,6 +124,20 @@ impl<'a> OpenedTiles<'a> {
     pub fn with_weights(mut self, model: &'a Model) -> Self {
         self.weights = Some(model);
         self
+    }
+
+    /// Reads inputs from here instead of opened tiles. The caller has held their root against the
+    /// subject's.
+    #[must_use]
+    pub const fn with_inputs(mut self, inputs: &'a [Tensor]) -> Self {
+        self.inputs = inputs;
+        self
+    }
+
+    /// Adds a tile that the caller will show to belong to the subject together with what follows
+    /// from it.
+    pub(super) fn insert_claimed(&mut self, value: ValueId, tile: u32, elements: Vec<i32>) {
+        self.tiles.insert((value, tile), elements);
     }
 
     /// What reads elements, tile after tile.
@@ -165,7 +181,8 @@ impl TileReader<'_> {
         }
         let Some(elements) = self.opened.tiles.get(&(value, tile)) else {
             let constant = self.opened.weights.and_then(|model| model.constant(value));
-            return constant.and_then(|tensor| tensor.get(index)).ok_or(missing);
+            let known = constant.or_else(|| self.opened.inputs.get(value.index()));
+            return known.and_then(|tensor| tensor.get(index)).ok_or(missing);
         };
         if let Some(slot) = self.recent.get_mut(self.oldest) {
             *slot = Some((value, tile, elements));
@@ -262,7 +279,11 @@ pub fn operand_tiles(
     Ok(touched)
 }
 
-fn tile_range(program: &Program, operation: usize, tile: u32) -> Result<Range<usize>, AuditError> {
+pub(super) fn tile_range(
+    program: &Program,
+    operation: usize,
+    tile: u32,
+) -> Result<Range<usize>, AuditError> {
     let refused = AuditError::Tile { operation, tile };
     let elements = program.operations().get(operation).ok_or(refused.clone())?.spec.elements();
     let start = (tile as usize).checked_mul(TILE).filter(|start| *start < elements);

@@ -220,6 +220,25 @@ impl<'a> Witness<'a> {
         elements: Range<usize>,
         terms: Option<&Range<u32>>,
     ) -> Option<Vec<Opening>> {
+        let mut openings = Vec::new();
+        let mut opener = None;
+        for (value, tile) in self.touched(operation, elements, terms)? {
+            if opener.as_ref().is_none_or(|opener: &Opener<'_>| opener.value != value) {
+                opener = self.opener(value);
+            }
+            openings.push(opener.as_ref()?.open(tile)?);
+        }
+        Some(openings)
+    }
+
+    /// The tiles that an operation reads for some of its elements' terms; `None` if there are no
+    /// such elements or terms.
+    pub(super) fn touched(
+        &self,
+        operation: usize,
+        elements: Range<usize>,
+        terms: Option<&Range<u32>>,
+    ) -> Option<BTreeSet<(ValueId, u32)>> {
         let mut touched = BTreeSet::new();
         let mut last = None;
         for index in elements {
@@ -244,15 +263,7 @@ impl<'a> Witness<'a> {
                     .ok()?;
             }
         }
-        let mut openings = Vec::with_capacity(touched.len());
-        let mut opener = None;
-        for (value, tile) in touched {
-            if opener.as_ref().is_none_or(|opener: &Opener<'_>| opener.value != value) {
-                opener = self.opener(value);
-            }
-            openings.push(opener.as_ref()?.open(tile)?);
-        }
-        Some(openings)
+        Some(touched)
     }
 
     fn opener(&self, value: ValueId) -> Option<Opener<'a>> {

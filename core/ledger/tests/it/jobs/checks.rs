@@ -7,6 +7,7 @@ use tg_types::{
 };
 
 use crate::fleet::*;
+use crate::judge::trace_of;
 use crate::world::*;
 
 #[test]
@@ -56,11 +57,12 @@ fn answer_that_does_not_fit_its_seal_is_refused() {
     world.act(second, seal);
     world.act(third, vouch_as(third, job, &wrong(1)));
     let opened = |key, salt| {
-        let answer = CheckAnswer { trace: right().trace, key };
+        let answer = CheckAnswer::Key { trace: right().trace, key };
         let opened = OpenedCheck { job, answer, salt };
         Action::RevealChecks { answers: List::new(vec![opened]).expect("one") }
     };
-    let (key, salt) = (answer_in(0, &right()).key, [first; 32]);
+    let key = trace_of(&right().output).key(0).expect("a round");
+    let salt = [first; 32];
     world.refused(second, opened(key, salt), Reason::SealWrong);
     world.refused(second, open_as(second, job, &right()), Reason::SealWrong);
     world.refused(third, open_as(third, job, &right()), Reason::SealWrong);
@@ -84,7 +86,7 @@ fn answer_without_the_key_of_its_round_is_a_missed_check() {
     let [idle, second, third] = checkers[..] else {
         unreachable!("three checkers");
     };
-    let answer = CheckAnswer { trace: right().trace, key: Hash32::new([7; 32]) };
+    let answer = CheckAnswer::Key { trace: right().trace, key: Hash32::new([7; 32]) };
     let salt = [idle; 32];
     let sealed = Sealed { job, seal: answer.seal(&node(idle), &salt) };
     world.act(idle, Action::CommitChecks { seals: List::new(vec![sealed]).expect("one") });
@@ -131,7 +133,7 @@ fn report_about_many_checks_counts_for_those_it_can() {
     let events = world.act(1, Action::CommitChecks { seals: List::new(seals).expect("three") });
     assert_eq!(events.len(), 2);
     let answer = answer_in(0, &right());
-    let opened = |job| OpenedCheck { job, answer, salt: [1; 32] };
+    let opened = |job| OpenedCheck { job, answer: answer.clone(), salt: [1; 32] };
     let answers = vec![opened(unknown), opened(jobs[1]), opened(jobs[0])];
     world.act(1, Action::RevealChecks { answers: List::new(answers).expect("three") });
     assert_eq!(jobs.map(|job| world.status(job)), [JobStatus::Settled; 2]);

@@ -88,7 +88,8 @@ fn transaction_that_settles_64_jobs_leaves_a_readable_receipt() {
     let mut events = Vec::new();
     for number in 1..8 {
         let salt = [number; 32];
-        let answers = jobs.iter().map(|job| OpenedCheck { job: *job, answer, salt }).collect();
+        let opened = |job: &JobId| OpenedCheck { job: *job, answer: answer.clone(), salt };
+        let answers = jobs.iter().map(opened).collect();
         let open = Action::RevealChecks { answers: List::new(answers).expect("64") };
         events = world.act(number, open);
     }

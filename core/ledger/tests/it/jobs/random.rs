@@ -154,10 +154,12 @@ impl Sight<'_> {
         }
         let mut round = checks.iter().filter(|it| it.round == check.round);
         match check.state {
-            CheckState::Drawn => Some(vouch_in(check.round, self.number, self.job, result)),
+            CheckState::Drawn => {
+                Some(seal_answer(self.number, self.job, &answer_to(check, result)))
+            }
             CheckState::Committed { .. } => round
                 .all(|it| it.state != CheckState::Drawn)
-                .then(|| open_in(check.round, self.number, self.job, result)),
+                .then(|| show_answer(self.number, self.job, &answer_to(check, result))),
             CheckState::Passed | CheckState::Missed => None,
         }
     }
@@ -181,7 +183,9 @@ impl Sight<'_> {
 impl History {
     fn new(u: &mut Unstructured<'_>) -> Result<Self> {
         let kind = *u.choose(&[NetworkKind::Local, NetworkKind::Open])?;
-        let world = World::staffed_with(history_params(), kind, NODES);
+        let mut params = history_params();
+        params.jobs.audit_tiles_from = *u.choose(&[1, u64::MAX])?;
+        let world = World::staffed_with(params, kind, NODES);
         let character = |u: &mut Unstructured<'_>| {
             Ok(match u.int_in_range(0..=7)? {
                 0..=3 => Character::Honest,

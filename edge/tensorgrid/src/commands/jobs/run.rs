@@ -21,8 +21,8 @@ use tg_api::{
 };
 use tg_gateway::TaskOutput;
 use tg_ledger::JobEntry;
-use tg_tensor::{Model, Tensor};
-use tg_types::{Hash32, JobId, JobStatus};
+use tg_tensor::{Model, Program, Tensor, trace::tile_counts};
+use tg_types::{Extent, Hash32, JobId, JobStatus};
 
 #[derive(Serialize)]
 struct Quoted {
@@ -32,6 +32,9 @@ struct Quoted {
     checkers: u8,
     drawn_percent: f64,
     fees_each: Tgrid,
+    check_fees_each: Tgrid,
+    #[serde(flatten)]
+    tiles: Option<TilesQuoted>,
     escrow: Tgrid,
     charged_if_checked: Tgrid,
     charged_if_not: Tgrid,
@@ -39,8 +42,38 @@ struct Quoted {
     readers: Option<String>,
 }
 
+/// What an audit by tiles finds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct TilesQuoted {
+    /// Tiles that are drawn for each checker, at least.
+    tiles_drawn: u8,
+    /// Tiles of a run.
+    tiles: u64,
+    /// How likely a checker finds one wrong tile of average cost.
+    one_tile_percent: f64,
+}
+
+impl TilesQuoted {
+    /// For runs of a program of which so many tiles are drawn.
+    fn new(program: &Program, asked: u8) -> Self {
+        let (tiles, tiles_drawn) = tile_counts(program, asked);
+        let missed = (1.0 - 1.0 / tiles.max(1) as f64).powi(tiles_drawn.into());
+        let one_tile_percent = (1e4 * (1.0 - missed)).round() / 100.0;
+        Self { tiles_drawn, tiles, one_tile_percent }
+    }
+
+    fn text(&self) -> String {
+        let Self { tiles_drawn: drawn, tiles, one_tile_percent } = self;
+        format!(
+            "each checker recomputes {drawn} of {tiles} tiles, drawn by their cost; it finds a \
+             made-up share x of the work with 1-(1-x)^{drawn}, one wrong tile with about \
+             {one_tile_percent} %"
+        )
+    }
+}
+
 impl Quoted {
-    fn new(quote: &Quote, readers: Option<String>) -> Self {
+    fn new(quote: &Quote, tiles: Option<TilesQuoted>, readers: Option<String>) -> Self {
         let charges = quote.charges;
         let (runs, checkers) = (usize::from(charges.runs), usize::from(charges.checkers));
         let charged = |checks| charges.of(runs, checks).unwrap_or(charges.escrow);
@@ -51,6 +84,8 @@ impl Quoted {
             checkers: charges.checkers,
             drawn_percent: f64::from(charges.draw_share.points()) / 100.0,
             fees_each: Tgrid(charges.fees),
+            check_fees_each: Tgrid(charges.check_fees),
+            tiles,
             escrow: Tgrid(charges.escrow),
             charged_if_checked: Tgrid(charged(checkers)),
             charged_if_not: Tgrid(charged(0)),
@@ -69,7 +104,16 @@ impl Quoted {
                     self.check, self.checkers, self.drawn_percent
                 ),
             ),
-            ("network fees", format!("{} TGRID for each run and check", self.fees_each)),
+        ];
+        rows.extend(self.tiles.map(|tiles| ("audit", tiles.text())));
+        rows.extend([
+            (
+                "network fees",
+                format!(
+                    "{} TGRID for each run, {} for each check",
+                    self.fees_each, self.check_fees_each
+                ),
+            ),
             ("locked", format!("{} TGRID; what is not needed comes back", self.escrow)),
             (
                 "charged",
@@ -79,7 +123,7 @@ impl Quoted {
                 ),
             ),
             ("nodes that would do it now", self.nodes.to_string()),
-        ];
+        ]);
         rows.extend(self.readers.iter().map(|readers| ("can be read by", readers.clone())));
         lines(&rows)
     }
@@ -94,7 +138,14 @@ pub(super) fn quote(
     let plan = Plan::read(options)?;
     let quote = session.runtime.block_on(plan.order(&[]).quote(&session.gateway));
     let quote = quote.or_fail("there is no price for this", HINT)?;
-    let quoted = Quoted::new(&quote, session.gateway.readers(plan.tier));
+    let tiles = match (&plan.what, quote.extent) {
+        (What::Tensor { model, .. }, Extent::Tiles) => {
+            let asked = session.gateway.params().jobs.audit_tiles;
+            Some(TilesQuoted::new(model.program(), asked))
+        }
+        (What::Tensor { .. } | What::Float { .. } | What::Task { .. }, _) => None,
+    };
+    let quoted = Quoted::new(&quote, tiles, session.gateway.readers(plan.tier));
     printer.result(&quoted, || quoted.text());
     Ok(Exit::Done)
 }

@@ -11,6 +11,7 @@ mod check;
 mod courier;
 mod desk;
 mod dispute;
+mod gpus;
 mod notes;
 mod outbox;
 mod packages;
@@ -27,6 +28,7 @@ use crate::tensor_run::TensorRun;
 use capacity::{Drawn, Question, Then};
 use courier::Courier;
 use desk::Desk;
+use gpus::Gpus;
 use notes::{Note, Notes};
 use outbox::Outbox;
 use packages::Packages;
@@ -149,6 +151,7 @@ pub(crate) struct Tools {
     pub(crate) desk: Arc<Desk>,
     pub(crate) packages: Packages,
     pub(crate) courier: Courier,
+    pub(crate) gpus: Arc<Gpus>,
 }
 
 /// What the agent knows of the jobs it has to do with.
@@ -194,7 +197,9 @@ impl Agent {
         let config = Arc::new(config);
         let outbox = Outbox::start(&config);
         let courier = Courier::start(Arc::clone(&config));
-        let tools = Arc::new(Tools { desk, packages: Packages::default(), courier });
+        let gpus_used = Arc::new(Gpus::new(gpus_now.clone()));
+        let packages = Packages::default();
+        let tools = Arc::new(Tools { desk, packages, courier, gpus: gpus_used });
         let (reports, inbox) = mpsc::channel(REPORTS);
         let node = NodeId::new(*config.key.public().as_bytes());
         let state = State {
@@ -546,7 +551,7 @@ impl State {
         let busy = Arc::clone(&self.busy);
         self.tasks.spawn(async move {
             let _computing = busy;
-            match check::check(&config, &tools.packages, &node, job).await {
+            match check::check(&config, &tools, &node, job).await {
                 Ok(check::Verdict::Right(checked)) => {
                     let _unheard = reports.send(Report::Checked(job, checked)).await;
                 }

@@ -52,6 +52,30 @@ pub enum TensorRunError {
     Witness(#[from] WitnessError),
 }
 
+/// What computes a run; all of them give the same bits.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    /// The processor, with all cores.
+    Processor,
+    /// A GPU; what it cannot do, the processor does.
+    #[cfg(feature = "wgpu")]
+    Gpu(tg_tensor::gpu::Gpu),
+}
+
+impl Engine {
+    fn runner(&self, model: &Arc<Model>) -> Runner {
+        let runner = Runner::new(Arc::clone(model), Options::default());
+        match self {
+            Self::Processor => runner,
+            #[cfg(feature = "wgpu")]
+            Self::Gpu(gpu) => runner.on(gpu).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the processor computes what a GPU was to");
+                Self::Processor.runner(model)
+            }),
+        }
+    }
+}
+
 /// A finished run with all that a defence of it needs.
 #[derive(Debug)]
 pub struct TensorRun {
@@ -68,14 +92,17 @@ impl TensorRun {
     ///
     /// # Errors
     /// If the package is not what the job says, or does not run.
-    pub fn new(package: impl Borrow<TensorInputs>, work: &Work) -> Result<Self, TensorRunError> {
+    pub fn new(
+        package: impl Borrow<TensorInputs>,
+        work: &Work,
+        engine: &Engine,
+    ) -> Result<Self, TensorRunError> {
         let (model, inputs) = check_inputs(package.borrow(), work)?;
         let secret = package.borrow().salt;
         drop(package);
         let (inputs_salt, salt) = (Salt::new(secret), trace_salt(&secret));
         let model = Arc::new(model);
-        let runner = Runner::new(Arc::clone(&model), Options::default());
-        let operations = runner.run_keeping(&inputs)?;
+        let operations = engine.runner(&model).run_keeping(&inputs)?;
         let trace = Trace::of(model.program(), salt, &operations)?;
         Ok(Self { model, inputs, inputs_salt, operations, trace })
     }

@@ -6,11 +6,10 @@
 //! not needed for that. Who has computed the trace knows its keys, and an answer shows the one of
 //! its round.
 
-use super::AgentConfig;
-use super::packages::Packages;
 use super::patience;
 use super::tiles;
 use super::work::{self, WorkError};
+use super::{AgentConfig, Tools};
 use crate::tensor_run::TensorRun;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,12 +36,12 @@ pub(crate) enum Verdict {
 /// Checks the result of a job.
 pub(crate) async fn check(
     config: &Arc<AgentConfig>,
-    packages: &Packages,
+    tools: &Tools,
     node: &NodeId,
     job: JobId,
 ) -> Result<Verdict, WorkError> {
     let Shown { entry, result, round, lot } = shown(config, node, job).await?;
-    let content = work::open(config, packages, job, &entry).await?;
+    let content = work::open(config, &tools.packages, job, &entry).await?;
     let inputs = Arc::new(content.tensor_inputs().await?);
     let lot = lot.map(|lot| TileLot { lot, tiles: config.gateway.params().jobs.audit_tiles });
     let salt = (config.random)().ok_or(WorkError::Random)?;
@@ -54,8 +53,9 @@ pub(crate) async fn check(
             Err(error) => tracing::warn!(%job, %error, "the whole run is recomputed"),
         }
     }
-    let work = entry.spec.work;
-    let computed = tokio::task::spawn_blocking(move || TensorRun::new(inputs, &work));
+    let (work, needs, gpus) = (entry.spec.work, entry.spec.needs, Arc::clone(&tools.gpus));
+    let computed =
+        tokio::task::spawn_blocking(move || TensorRun::new(inputs, &work, &gpus.engine(&needs)));
     let run = computed.await.map_err(|_| WorkError::Panicked)??;
     if !agrees(&run, &result)? {
         return Ok(Verdict::Wrong(Arc::new(run)));

@@ -169,7 +169,7 @@ pub(crate) async fn run(
         Work::Tensor { .. } => {
             let inputs = content.tensor_inputs().await?;
             check_result_key(&inputs.result_to, &entry.spec)?;
-            run_tensor(config, &entry.spec.work, inputs).await?
+            run_tensor(config, tools, &entry.spec, inputs).await?
         }
         Work::Opaque { task } => {
             run_task(config, &tools.desk, job, &entry.spec, (task, content.as_ref())).await?
@@ -199,7 +199,7 @@ pub(crate) async fn run_again(
     let entry = patience::job(config, job, |_| true).await?;
     let content = open(config, &tools.packages, job, &entry).await?;
     let inputs = content.tensor_inputs().await?;
-    run_tensor(config, &entry.spec.work, inputs).await?.run.ok_or(WorkError::Kind)
+    run_tensor(config, tools, &entry.spec, inputs).await?.run.ok_or(WorkError::Kind)
 }
 
 /// What a run gave, before it is sealed.
@@ -213,13 +213,15 @@ struct Done {
 
 async fn run_tensor(
     config: &AgentConfig,
-    work: &Work,
+    tools: &Tools,
+    spec: &JobSpec,
     inputs: TensorInputs,
 ) -> Result<Done, WorkError> {
-    let (work, result_to, cheats) = (*work, inputs.result_to.clone(), config.cheats);
+    let (work, result_to, cheats) = (spec.work, inputs.result_to.clone(), config.cheats);
+    let (gpus, needs) = (Arc::clone(&tools.gpus), spec.needs.clone());
     let cheats = cheats == Some(Cheat::Results);
     let computed = tokio::task::spawn_blocking(move || {
-        let run = TensorRun::new(inputs, &work)?;
+        let run = TensorRun::new(inputs, &work, &gpus.engine(&needs))?;
         if cheats { run.falsified() } else { Ok(run) }
     });
     let run = computed.await.map_err(|_| WorkError::Panicked)??;

@@ -178,7 +178,7 @@ fn lying_provider_is_caught_slow() {
 }
 
 /// One of the drawn digits, in floats from 0 to 1.
-fn one_digit() -> Vec<f32> {
+pub(crate) fn one_digit() -> Vec<f32> {
     let images = fs::read(fixture("digits/strokes-images.npy")).expect("is there");
     let pixels = &images[images.len() - 28 * 28..];
     pixels.iter().map(|pixel| f32::from(*pixel) / 255.0).collect()

@@ -241,11 +241,12 @@ fn gpus_of_a_driver_are_offered_with_their_parts() {
     network.stop();
 }
 
-/// Goal: a GPU shows its memory by its own kernels, as the processor does beside it, and is
-/// credited. Method: Mesa's driver in software, offered under a name that says so, by a flag.
+/// Goal: a GPU shows its memory by its own kernels, as the processor does beside it, is credited,
+/// and computes a job that asks for one, to the same bits. Method: Mesa's driver in software,
+/// offered under a name that says so, by a flag.
 #[cfg(feature = "wgpu")]
 #[test]
-fn gpu_in_software_shows_its_memory_if_it_is_offered() {
+fn gpu_in_software_shows_its_memory_and_computes_if_it_is_offered() {
     let _turn = turn();
     let network = Network::start();
     let there = Home::new();
@@ -263,6 +264,18 @@ fn gpu_in_software_shows_its_memory_if_it_is_offered() {
     assert_eq!(gpu["proved"]["memory_mib"], gpu["memory_mib"]);
     let words = network.home.run(&["nodes"]).expect(0).out;
     assert!(words.contains("; gpu proved: 1 MiB in "), "{words}");
+
+    let home = &network.home;
+    let (program, input) = (home.path("digits.tgp"), home.path("one.npy"));
+    let model = crate::model::fixture("digits/digits.onnx");
+    home.run(&["model", "import", &model, "-o", text(&program)]).expect(0);
+    crate::model::write_floats(&input, &[1, 1, 28, 28], &crate::jobs::one_digit());
+    let (here, there) = (home.path("here.npy"), home.path("there.npy"));
+    home.run(&["model", "run", text(&program), "--input", text(&input), "-o", text(&here)])
+        .expect(0);
+    let run = ["run", text(&program), "-i", text(&input), "-o", text(&there), "--verify", "none"];
+    home.run(&[&run[..], &["--gpu", "software"]].concat()).expect(0);
+    assert_eq!(fs::read(&here).expect("written"), fs::read(&there).expect("written"));
     network.stop();
 }
 

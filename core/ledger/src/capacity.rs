@@ -47,6 +47,11 @@ const BLOCKS_MIN: u64 = 1 << 10;
 /// Blocks of a mebibyte.
 const BLOCKS_PER_MIB: u64 = 1 << 10;
 
+/// The place of a device that is offered no more: no offer has so many.
+const GONE: u8 = u8::MAX;
+
+const _: () = assert!(DEVICES_MAX < GONE as usize);
+
 /// What chances per million are parts of.
 const MILLION: u64 = 1_000_000;
 
@@ -155,8 +160,9 @@ impl Capacity {
         self.proved.retain(|proof| proof.device != device);
     }
 
-    /// The same after the offer has changed: what was shown goes with the devices it was shown of,
-    /// and a question about a device that is gone is dropped.
+    /// The same after the offer has changed: what was shown goes with the devices it was shown of.
+    /// A question about a device that is gone stands until its date and counts as missed: a node
+    /// that could drop questions by renaming a device would never be asked for another.
     pub(crate) fn carried(&self, old: &NodeDescriptor, new: &NodeDescriptor) -> Self {
         let origins = origins(old, new);
         let place_of = |device: u8| {
@@ -172,7 +178,7 @@ impl Capacity {
             | CapacityStep::Committed { fill, .. }
             | CapacityStep::Showing { fill, .. } => match place_of(fill.device) {
                 Some(device) => fill.device = device,
-                None => step = CapacityStep::Idle,
+                None => fill.device = GONE,
             },
             CapacityStep::Idle | CapacityStep::Waiting { .. } | CapacityStep::Resting { .. } => {}
         }
@@ -285,7 +291,7 @@ pub(crate) fn commit(session: &mut Session<'_>, call: &Call, root: Hash32) -> Re
         return Err(Reason::CapacityNotThere.into());
     };
     let (now, height) = (session.env.tick, session.env.height);
-    if now > deadline {
+    if now > deadline || fill.device == GONE {
         return Err(Reason::CapacityNotThere.into());
     }
     let took = now.since(since)?;
@@ -308,7 +314,7 @@ pub(crate) fn show(session: &mut Session<'_>, call: &Call, openings: &[u8]) -> R
         return Err(Reason::CapacityNotThere.into());
     };
     let now = session.env.tick;
-    if now > deadline {
+    if now > deadline || fill.device == GONE {
         return Err(Reason::CapacityNotThere.into());
     }
     let needed = session.params.capacity.openings;
@@ -511,11 +517,19 @@ fn go_on(
     }
 }
 
-/// The device of which a beacon asks a node again.
+/// The device of which a beacon asks a node again: drawn by what it claims, so that small ones
+/// beside a large one do not keep it from being asked for.
 fn drawn_device(beacon: &Hash32, id: &NodeId, offer: &NodeDescriptor) -> u8 {
-    let devices = offer.devices.as_slice().len().max(1) as u64;
-    let at = half(&tagged(DEVICE, &[beacon.as_bytes(), id.as_bytes()])) % devices;
-    u8::try_from(at).unwrap_or(0)
+    let devices = offer.devices.as_slice();
+    let claim = |device: &Device| u64::from(device.memory_mib.max(1)) * u64::from(device.count);
+    let all: u64 = devices.iter().map(claim).sum();
+    let mut at = half(&tagged(DEVICE, &[beacon.as_bytes(), id.as_bytes()])) % all.max(1);
+    let place = devices.iter().position(|device| {
+        let is_here = at < claim(device);
+        at = at.saturating_sub(claim(device));
+        is_here
+    });
+    place.and_then(|place| u8::try_from(place).ok()).unwrap_or(0)
 }
 
 /// Asks a node to fill a share of the memory that a device claims.

@@ -62,7 +62,7 @@ wire! {
         /// The most blocks of 1 KiB that a node is asked to fill. 0: nobody is asked, and claims
         /// are believed.
         pub blocks_max: u32,
-        /// The share of the largest claimed memory that is to be filled.
+        /// The share of a device's claimed memory that is to be filled.
         pub share: Bps,
         /// How long filling may take.
         pub fill_within: DurationMs,
@@ -219,7 +219,7 @@ impl JobParams {
             rounds_max: 3,
             audit_pay: Bps::constant(7_000),
             sync_pay: Bps::constant(7_000),
-            audit_tiles_from: 1 << 28,
+            audit_tiles_from: 1 << 36,
             audit_tiles: 8,
             audit_tiles_pay: Bps::constant(1_000),
             audit_tile_fee: Amount::constant(15_000),
@@ -463,8 +463,8 @@ mod tests {
         let jobs = Params::local().jobs;
         for (tier, multiply_adds, expected) in [
             (Tier::Audit, 1_000_000, Extent::Whole),
-            (Tier::Audit, (1 << 28) - 1, Extent::Whole),
-            (Tier::Audit, 1 << 28, Extent::Tiles),
+            (Tier::Audit, jobs.audit_tiles_from - 1, Extent::Whole),
+            (Tier::Audit, jobs.audit_tiles_from, Extent::Tiles),
             (Tier::Audit, u64::MAX, Extent::Tiles),
             (Tier::Sync, u64::MAX, Extent::Whole),
             (Tier::Trusted, u64::MAX, Extent::Whole),

@@ -105,9 +105,17 @@ pub trait StepJudge: Send + Sync {
     fn shows_tiles(&self, program: &[u8], run: &RunClaim, lot: &TileLot, shown: &[u8]) -> bool;
 
     /// Whether what refuted a run, when a dispute had come to this point, is something that a
-    /// checker with this lot has vouched for: one of its tiles, or the output, which all of them
-    /// compare.
-    fn has_vouched(&self, program: &[u8], at: &DisputePoint<'_>, lot: &TileLot) -> bool;
+    /// checker has vouched for. It must follow from the roots of the run: sums that were stated
+    /// in the dispute only are the provider's own, who might state a false one to harm those who
+    /// checked a right result. With a lot, it must be in one of the lot's tiles, or be the output,
+    /// which all compare.
+    fn has_vouched(
+        &self,
+        program: &[u8],
+        run: &RunClaim,
+        at: &DisputePoint<'_>,
+        lot: Option<&TileLot>,
+    ) -> bool;
 
     /// How many blocks of a filled memory these bytes open: the first one at the first of the
     /// places, and so on; `None` if any is not what it ought to be, or none is opened. Takes the
@@ -156,7 +164,13 @@ impl StepJudge for NoPrograms {
         false
     }
 
-    fn has_vouched(&self, _: &[u8], _: &DisputePoint<'_>, _: &TileLot) -> bool {
+    fn has_vouched(
+        &self,
+        _: &[u8],
+        _: &RunClaim,
+        _: &DisputePoint<'_>,
+        _: Option<&TileLot>,
+    ) -> bool {
         false
     }
 

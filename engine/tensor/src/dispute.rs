@@ -26,7 +26,9 @@ mod tests;
 
 pub use crate::trace::Verdict;
 pub use descend::descend;
-pub use step::{OPENINGS_MAX, Step, StepError, TileSalt, check_step, judge_salt, make_step};
+pub use step::{
+    OPENINGS_MAX, Step, StepError, TileSalt, check_step, judge_salt, make_step, refutes_element,
+};
 
 use crate::commit::{
     Book, CHILDREN, TILE, TILE_BYTES_MAX, Tree, book_root, leaf, node, trace_root, value_root,

@@ -6,7 +6,7 @@ use crate::capacity;
 use crate::commit::TILE;
 use crate::dispute::{
     Answer, Child, Node, Reveal, Step, TileSalt, Verdict, check_step, consistent, handover_of,
-    judge_salt,
+    judge_salt, refutes_element,
 };
 use crate::program::Program;
 use crate::tensor::Tensor;
@@ -154,16 +154,28 @@ impl StepJudge for TensorJudge {
         check_answer(&program, (&run.salt, &run.trace), &tiles, shown)
     }
 
-    fn has_vouched(&self, program: &[u8], at: &DisputePoint<'_>, lot: &TileLot) -> bool {
+    fn has_vouched(
+        &self,
+        program: &[u8],
+        run: &RunClaim,
+        at: &DisputePoint<'_>,
+        lot: Option<&TileLot>,
+    ) -> bool {
         let judged = || {
             let program = Program::from_bytes(program).ok()?;
             let claim = Child::from_bytes(at.claim).ok()?;
-            Some(match Evidence::from_bytes(at.evidence).ok()? {
-                Evidence::Step(_) | Evidence::Salt(_) => {
-                    drawn_tiles(&program, lot).contains(&tile_of(&claim.node)?)
+            let is_in_a_tile = || {
+                let drawn = |lot| Some(drawn_tiles(&program, lot).contains(&tile_of(&claim.node)?));
+                lot.map_or(Some(true), drawn)
+            };
+            match Evidence::from_bytes(at.evidence).ok()? {
+                Evidence::Step(step) => {
+                    let is_wrong = refutes_element(&program, &subject_of(run), &step).ok()?;
+                    Some(is_wrong && is_in_a_tile()?)
                 }
-                Evidence::Output(_) | Evidence::Traced(_) => true,
-            })
+                Evidence::Salt(_) => is_in_a_tile(),
+                Evidence::Output(_) | Evidence::Traced(_) => Some(true),
+            }
         };
         judged() == Some(true)
     }
@@ -251,7 +263,8 @@ mod tests {
     use crate::capacity;
     use crate::commit::Salt;
     use crate::commit::TILE;
-    use crate::dispute::{descend, make_step};
+    use crate::dispute::{Child, Claim, Node, descend, make_step};
+    use crate::element::Element;
     use crate::trace::testing::{Ran, Random, inputs, perceptron};
     use crate::trace::{Handover, Subject, answer_of, drawn_tiles};
     use tg_types::codec::{Decode, Encode};
@@ -300,7 +313,7 @@ mod tests {
         for is_left in [true, false] {
             let mut claim = TensorJudge.first_claim(&run);
             let verdict = loop {
-                let child = crate::dispute::Child::from_bytes(&claim).expect("a claim");
+                let child = Child::from_bytes(&claim).expect("a claim");
                 if let Some(step) = make_step(&witness, &child) {
                     let evidence = Evidence::Step(step).to_bytes();
                     assert_eq!(
@@ -314,7 +327,7 @@ mod tests {
                 let bytes = answer.to_bytes();
                 assert!(TensorJudge.is_consistent(&program, &run, &claim, &bytes));
                 assert!(!TensorJudge.is_consistent(&program, &run, &claim, &bytes[1..]));
-                let is_trace = child.node == crate::dispute::Node::Trace;
+                let is_trace = child.node == Node::Trace;
                 let salted = RunClaim { salt: Salt::new([2; 32]).mark(), ..run };
                 let is_consistent = TensorJudge.is_consistent(&program, &salted, &claim, &bytes);
                 assert_eq!(is_consistent, !is_trace, "the trace has the job's salt");
@@ -324,6 +337,50 @@ mod tests {
             };
             assert_eq!(verdict, Some(StepVerdict::Upheld));
         }
+    }
+
+    /// Goal: a provider that states a false sum in a dispute about a right run is refuted, and
+    /// nobody else is to blame; whoever vouched for a wrong element is. Method: steps of an element
+    /// of 30 terms (the whole fold, a part of it, and a sum that rounds to the same element) and
+    /// of one of 40 terms.
+    #[test]
+    fn checkers_have_vouched_for_elements_and_not_for_sums_in_a_dispute() {
+        let ran = ran();
+        let (program, witness) = (ran.program().to_bytes(), ran.witness());
+        let run = claim_of(&witness.subject());
+        let check = |operation: u32,
+                     terms: std::ops::Range<u32>,
+                     is_other: bool,
+                     expected: bool| {
+            let fold = Element::new(ran.program(), operation as usize, 0).expect("an element");
+            let sum = |to: u32| {
+                let read = |value, index| witness.tensor(value).and_then(|it| it.get(index));
+                (0..to).fold(fold.start(), |state, term| {
+                    let read = &mut |value, index| read(value, index).ok_or(());
+                    fold.absorb(state, term.into(), read).expect("all is known")
+                })
+            };
+            let (before, right) = (sum(terms.start), sum(terms.end));
+            let changes = [1_i64 << 24, -(1 << 24), 1, -1];
+            let leads_there = |after: &i64| (fold.finish(*after) != fold.finish(right)) == is_other;
+            let after = changes.map(|change| right + change).into_iter().find(leads_there);
+            let after = after.expect("one of them");
+            let node = Node::Terms { operation, element: 0, from: terms.start, to: terms.end };
+            let claim = Child { node, claim: Claim::States { before, after } };
+            let step = make_step(&witness, &claim).expect("a step");
+            let (claim, evidence) = (claim.to_bytes(), Evidence::Step(step).to_bytes());
+            let at = DisputePoint { claim: &claim, answer: None, evidence: &evidence };
+            let verdict = TensorJudge.judge(&program, &run, &at);
+            assert_eq!(verdict, Some(StepVerdict::Refuted), "{operation} {terms:?}");
+            assert_eq!(TensorJudge.has_vouched(&program, &run, &at, None), expected, "{terms:?}");
+        };
+        let terms = Element::new(ran.program(), 1, 0).expect("an element").terms();
+        let all = u32::try_from(terms).expect("few");
+        assert!(all <= 32, "one step has them all");
+        check(1, 0..all, true, true);
+        check(1, 0..all, false, false);
+        check(1, 0..all - 1, true, false);
+        check(0, 0..32, true, false);
     }
 
     #[test]
@@ -365,15 +422,15 @@ mod tests {
         let mine = *drawn[0].difference(&drawn[1]).next().expect("lots differ");
         let element = mine.tile * TILE as u32 + 5;
         let (operation, from, to) = (mine.operation, 0, 32);
-        let node = crate::dispute::Node::Terms { operation, element, from, to };
-        let claim = crate::dispute::Claim::Digest { digest: Hash32::new([0; 32]) };
-        let claim = crate::dispute::Child { node, claim }.to_bytes();
+        let node = Node::Terms { operation, element, from, to };
+        let claim = Claim::Digest { digest: Hash32::new([0; 32]) };
+        let claim = Child { node, claim }.to_bytes();
         let handover = Handover { secret: None, operations_root: Hash32::new([0; 32]) };
         let salt = Evidence::Salt(handover).to_bytes();
         let traced = Evidence::Traced(vec![]).to_bytes();
         let vouched = |place: usize, evidence: &[u8]| {
             let at = DisputePoint { claim: &claim, answer: None, evidence };
-            TensorJudge.has_vouched(&program, &at, &lots[place])
+            TensorJudge.has_vouched(&program, &run, &at, Some(&lots[place]))
         };
         assert!(vouched(0, &salt) && !vouched(1, &salt));
         assert!(vouched(0, &traced) && vouched(1, &traced), "all compare the output");

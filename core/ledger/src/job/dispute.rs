@@ -199,9 +199,12 @@ pub(crate) fn judge(
     if verdict == StepVerdict::Refuted || planted!(session.rules, SlashHonest) {
         let tiles = session.params.jobs.audit_tiles;
         let judge = &session.rules.judge;
-        let is_liable = |lot| judge.has_vouched(&program, &at, &TileLot { lot, tiles });
+        let is_liable = |check: &&Check| {
+            let lot = check.lot.map(|lot| TileLot { lot, tiles });
+            judge.has_vouched(&program, &claim, &at, lot.as_ref())
+        };
         let answered = entry.checks.as_slice().iter().filter(|check| check.has_answered());
-        let vouched = answered.filter(|check| check.lot.is_none_or(is_liable));
+        let vouched = answered.filter(is_liable);
         let vouched: Vec<Check> = vouched.cloned().collect();
         return Ok(refute(session, job, entry, &dispute, Shown::Evidence { vouched })?);
     }
@@ -230,7 +233,7 @@ enum Shown {
     Evidence {
         /// Checkers that have vouched for what was shown to be wrong, or were about to: a
         /// commitment can only vouch. Who was to recompute some tiles has vouched for those, and
-        /// for the output.
+        /// for the output; nobody for what was said in the dispute only.
         vouched: Vec<Check>,
     },
 }

@@ -427,9 +427,16 @@ fn proofs_and_questions_follow_their_devices_through_changes_of_the_offer() {
     let cpu = with_gpu(1, false).devices.as_slice()[..1].to_vec();
     let devices = List::new(cpu).expect("one");
     world.act(0, change(NodeDescriptor { devices, ..offer(1) }));
-    assert_eq!(world.step(0), CapacityStep::Idle, "the device that was asked for is gone");
     assert!(world.proof(0, 0).is_some() && world.proof(0, 1).is_none());
+    // The question stands, cannot be answered, and counts as missed.
+    assert!(matches!(world.step(0), CapacityStep::Filling { .. }), "{:?}", world.step(0));
+    world.refused(0, commit(Hash32::new([1; 32])), Reason::CapacityNotThere);
     world.act(0, change(with_gpu(CLAIM_MIB, false)));
+    assert!(matches!(world.step(0), CapacityStep::Filling { .. }), "{:?}", world.step(0));
+    world.pass(4_000);
+    assert!(matches!(world.step(0), CapacityStep::Resting { .. }), "{:?}", world.step(0));
+    assert!(world.proof(0, 0).is_some(), "only what was asked for is lost");
+    world.pass(20_000);
     world.draw();
     assert_eq!(world.fill(0).device, 1, "a device that comes back begins anew");
 }

@@ -66,6 +66,9 @@ pub(crate) fn tile_answer(trace: &Hash32, lot: &TileLot) -> Vec<u8> {
     sha256(&[b"tiles", trace.as_bytes(), lot.lot.as_bytes(), &[lot.tiles]]).to_vec()
 }
 
+/// Evidence that convicts a provider of a false sum, which it stated in the dispute.
+pub(crate) const FALSE_SUM: &[u8] = b"sum";
+
 /// Evidence that convicts a run of a wrong tile with this number.
 pub(crate) fn wrong_tile(tile: u8) -> [u8; 2] {
     [b't', tile]
@@ -77,10 +80,17 @@ impl StepJudge for TestJudge {
         shown == tile_answer(&run.trace, lot)
     }
 
-    fn has_vouched(&self, program: &[u8], at: &DisputePoint<'_>, lot: &TileLot) -> bool {
-        assert!(program.starts_with(b"prog"), "the judge is asked about programs on record only");
+    fn has_vouched(
+        &self,
+        program: &[u8],
+        run: &RunClaim,
+        at: &DisputePoint<'_>,
+        lot: Option<&TileLot>,
+    ) -> bool {
+        assert_eq!(program_id(program), run.program, "the run's own program");
         match at.evidence {
-            [b't', tile] => lot.lot.as_bytes().first() == Some(tile),
+            [b't', tile] => lot.is_none_or(|lot| lot.lot.as_bytes().first() == Some(tile)),
+            FALSE_SUM => false,
             _ => true,
         }
     }
@@ -129,7 +139,7 @@ impl StepJudge for TestJudge {
         let is_output_right = *run.output.as_bytes() == hash(b"output");
         let is_right = is_output_right && run.trace == trace_of(&run.output).root();
         match at.evidence {
-            REFUTED | [b't', _] => Some(StepVerdict::Refuted),
+            REFUTED | FALSE_SUM | [b't', _] => Some(StepVerdict::Refuted),
             UPHELD => Some(StepVerdict::Upheld),
             STEP => Some(if is_right { StepVerdict::Upheld } else { StepVerdict::Refuted }),
             _ => None,

@@ -147,6 +147,26 @@ pub fn make_step(witness: &Witness<'_>, claim: &Child) -> Option<Step> {
 
 /// Executes a step. The judge has compared [`Step::claim`] with the defender's last answer.
 pub fn check_step(program: &Program, subject: &Subject, step: &Step) -> Result<Verdict, StepError> {
+    Ok(Verdict::of(execute(program, subject, step)? == step.after))
+}
+
+/// Whether a step shows that the element itself is wrong, which the trace binds, and not only a
+/// state that the defender has stated: it has all terms, and they lead to another element.
+pub fn refutes_element(
+    program: &Program,
+    subject: &Subject,
+    step: &Step,
+) -> Result<bool, StepError> {
+    let state = execute(program, subject, step)?;
+    let Step { operation, element, from, to, before, after, .. } = *step;
+    let missing = StepError::Element { operation, element };
+    let fold = Element::new(program, operation as usize, element as usize).ok_or(missing)?;
+    let is_whole = from == 0 && u64::from(to) == fold.terms() && before == fold.start();
+    Ok(is_whole && fold.finish(state) != fold.finish(after))
+}
+
+/// The state to which the terms of a step lead.
+fn execute(program: &Program, subject: &Subject, step: &Step) -> Result<i64, StepError> {
     let Step { operation, element, from, to, before, after, ref openings } = *step;
     let missing = StepError::Element { operation, element };
     let stated = program.operations().get(operation as usize).ok_or(missing.clone())?;
@@ -169,7 +189,7 @@ pub fn check_step(program: &Program, subject: &Subject, step: &Step) -> Result<V
     for term in from..to {
         state = fold.absorb(state, term.into(), &mut |value, index| reader.read(value, index))?;
     }
-    Ok(Verdict::of(state == after))
+    Ok(state)
 }
 
 /// The salt that a defender revealed for a tile.

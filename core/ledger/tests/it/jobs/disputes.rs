@@ -4,7 +4,7 @@ use tg_ledger::{Draw, Turn};
 use tg_types::{Action, Amount, Event, JobId, JobStatus, NetworkKind, Reason, Tier};
 
 use crate::fleet::*;
-use crate::judge::{REFUTED, STEP, UPHELD, answer};
+use crate::judge::{FALSE_SUM, REFUTED, STEP, UPHELD, answer};
 use crate::world::*;
 
 const BOND: u64 = 500_000;
@@ -62,6 +62,28 @@ fn objection_without_an_object_is_refused() {
     let poor = account(50);
     world.succeed(account(CLIENT), transfer(poor, FEE.units() + BOND - 1));
     world.fail(poor, Action::Object { job }, Reason::BalanceTooLow, Amount::ZERO);
+}
+
+/// Goal: a provider and a challenger that act together cannot make honest checkers lose anything.
+/// Method: the provider states a false sum about a right result, the challenger shows that.
+#[test]
+fn false_sum_in_a_dispute_costs_nobody_but_the_provider() {
+    let (mut world, job, provider, checkers) = contested(true);
+    for number in &checkers {
+        world.act(*number, vouch_as(*number, job, &right()));
+    }
+    object(&mut world, job);
+    let events = world.succeed(account(CHALLENGER), judge_by(job, FALSE_SUM));
+    let is_slash = |event: &&Event| matches!(event, Event::NodeSlashed { .. });
+    let slashed: Vec<&Event> = events.iter().filter(is_slash).collect();
+    assert!(
+        matches!(slashed[..], [Event::NodeSlashed { node: one, .. }] if *one == node(provider)),
+        "{slashed:?}"
+    );
+    for number in &checkers {
+        let stake = world.stake(&account(*number));
+        assert_eq!((stake.active.units(), stake.free().units()), (STAKE, STAKE));
+    }
 }
 
 #[test]

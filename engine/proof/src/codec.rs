@@ -1,0 +1,81 @@
+//! The proof and its bytes.
+//!
+//! There is one way to write a proof: what is read must write to the same bytes again, with none
+//! left over. Elements of the field are refused if they are not below p. Lists are read item by
+//! item, so no more memory is used than there are bytes, and there is a limit to these.
+
+use crate::error::VerifyError;
+use crate::field::EF;
+use crate::pcs::{Opening, Root};
+use crate::sumcheck::SumProof;
+use p3_multi_stark::fractional_gkr::FractionGkrProof;
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of a proof that are read: several times what the largest plan gives.
+pub const PROOF_BYTES_MAX: usize = 1 << 22;
+
+/// A proof.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Proof {
+    /// Accumulators of outputs.
+    pub(crate) clear: Vec<i32>,
+    /// The commitment to the run.
+    pub(crate) root: Root,
+    /// The look-ups.
+    pub(crate) lookups: FractionGkrProof<EF>,
+    /// The first sum-check, unless there are no products.
+    pub(crate) products: Option<SumProof>,
+    /// The factors of each product at its end.
+    pub(crate) claims: Vec<EF>,
+    /// The second sum-check, unless all claims are points of columns.
+    pub(crate) functionals: Option<SumProof>,
+    /// The opening of the run.
+    pub(crate) opening: Opening,
+    /// The opening of the weights, if they are secret.
+    pub(crate) weights: Option<Opening>,
+}
+
+impl std::fmt::Debug for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proof").field("bytes", &self.to_bytes().len()).finish()
+    }
+}
+
+impl Proof {
+    /// The bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("a proof in memory can be written")
+    }
+
+    /// Names and bytes of the parts, in order.
+    #[cfg(test)]
+    pub(crate) fn sections(&self) -> Vec<(&'static str, usize)> {
+        fn len(part: &impl Serialize) -> usize {
+            postcard::to_allocvec(part).expect("a proof in memory can be written").len()
+        }
+        vec![
+            ("accumulators", len(&self.clear)),
+            ("root", len(&self.root)),
+            ("look-ups", len(&self.lookups)),
+            ("products", len(&self.products)),
+            ("claims", len(&self.claims)),
+            ("functionals", len(&self.functionals)),
+            ("opening", len(&self.opening)),
+            ("weights", len(&self.weights)),
+        ]
+    }
+
+    /// Reads a proof.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, VerifyError> {
+        if bytes.len() > PROOF_BYTES_MAX {
+            return Err(VerifyError::Size { found: bytes.len(), most: PROOF_BYTES_MAX });
+        }
+        let (proof, rest) =
+            postcard::take_from_bytes::<Self>(bytes).map_err(|_| VerifyError::Bytes)?;
+        if !rest.is_empty() || proof.to_bytes() != bytes {
+            return Err(VerifyError::Bytes);
+        }
+        Ok(proof)
+    }
+}

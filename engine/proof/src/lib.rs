@@ -1,0 +1,35 @@
+//! Proofs that a tensor program was run: made once, verified in milliseconds.
+//!
+//! A proof says that a program with certain weights turns certain inputs into certain outputs.
+//! Whoever verifies it does not run the program. `docs/proof.md` has the protocol; the argument why
+//! a false statement does not pass stands where the code is: [`plan`](mod@self) (ranges, padding),
+//! `plan/rescale.rs` (rounding), `logup.rs` (look-ups), `claims.rs` (the one equation at the end),
+//! `security.rs` (the probabilities).
+
+mod claims;
+mod codec;
+mod error;
+mod field;
+mod logup;
+mod pcs;
+mod plan;
+mod prove;
+mod reads;
+mod security;
+mod setup;
+mod statement;
+mod sumcheck;
+#[cfg(test)]
+mod tests;
+mod transcript;
+mod verify;
+mod witness;
+
+pub use codec::{PROOF_BYTES_MAX, Proof};
+pub use error::{ProveError, VerifyError};
+pub use plan::{BATCH_MAX, PlanError};
+pub use prove::Prover;
+pub use security::{Report, SECURITY_BITS_MIN, Term};
+pub use setup::WeightsCommitment;
+pub use statement::{Mode, Statement};
+pub use verify::Verifier;

@@ -1,0 +1,102 @@
+//! All look-ups of a proof as one sum of fractions that must be zero.
+//!
+//! A look-up of (key, value) in table t is the fraction 1 / (alpha - key - beta * value - beta^2 *
+//! t), an entry that is looked up m times is -m over the same of the entry. As functions of alpha,
+//! fractions of different (key, value, t) have different poles, so the sum is zero only if every
+//! pair that is looked up is an entry, and as often as the multiplicities say; these are below p,
+//! because there are fewer look-ups than that. Leaves that stand for no element have the numerator
+//! 0, unused leaves are 0 / 1.
+
+use crate::claims::{Challenges, Openings};
+use crate::field::{EF, F, int};
+use crate::plan::{At, Form, Plan};
+use crate::witness::Witness;
+use p3_field::PrimeCharacteristicRing;
+
+/// The numerators and denominators of all leaves.
+pub(crate) struct Leaves {
+    pub(crate) numerators: Vec<F>,
+    pub(crate) denominators: Vec<EF>,
+}
+
+/// The prover's leaves.
+pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) -> Leaves {
+    let (alpha, beta) = (challenges.alpha, challenges.beta);
+    let mut numerators = vec![F::ZERO; 1 << plan.leaf_bits];
+    let mut denominators = vec![EF::ONE; 1 << plan.leaf_bits];
+    for (group, looked_up) in plan.groups.iter().zip(&witness.lookups) {
+        let shifted = alpha - tag(beta, group.table);
+        let bits = group.layout.bits();
+        let padding = shifted - group.key.padding() - beta * group.value.padding();
+        denominators[group.leaf..group.leaf + (1 << bits)].fill(padding);
+        let has_value = !group.value.terms.is_empty();
+        let cells = group.layout.cells();
+        let inner = 1 << group.layout.inner_bits();
+        for (index, (key, value)) in looked_up.iter().enumerate() {
+            let cell = index / cells.len() * inner + cells[index % cells.len()] as usize;
+            numerators[group.leaf + cell] = F::ONE;
+            let mut denominator = shifted - int((*key).into());
+            if has_value {
+                denominator -= beta * int((*value).into());
+            }
+            denominators[group.leaf + cell] = denominator;
+        }
+    }
+    for (index, table) in plan.tables.iter().enumerate() {
+        let shifted = alpha - tag(beta, index);
+        let leaf = plan.multiplicities[index].1;
+        let counts = witness.multiplicities[index].iter();
+        for (place, ((key, value), count)) in table.elements().zip(counts).enumerate() {
+            numerators[leaf + place] = -F::from_u32(*count);
+            denominators[leaf + place] = shifted - key - beta * value;
+        }
+    }
+    Leaves { numerators, denominators }
+}
+
+/// What the verifier knows of the claim at the end: the numerator, and the denominator but for
+/// what is left to the functionals.
+pub(crate) struct Known {
+    pub(crate) numerator: EF,
+    pub(crate) denominator: EF,
+}
+
+/// The verifier's part of the claim at the end of the look-ups.
+pub(crate) fn known(plan: &Plan, challenges: &Challenges, openings: &Openings) -> Known {
+    let (alpha, beta, point) = (challenges.alpha, challenges.beta, &challenges.lookups);
+    let mut numerator = EF::ZERO;
+    let mut denominator = EF::ZERO;
+    let mut unused = EF::ONE;
+    for group in &plan.groups {
+        let selector = Plan::selector(challenges, group.leaf, group.layout.bits());
+        unused -= selector;
+        numerator += selector * group.layout.indicator(point);
+        let part = |form: &Form| -> EF {
+            let constants = form.constant.iter();
+            let constants = constants.map(|(c, spread)| spread.eval(&group.layout, point) * *c);
+            let columns = form.terms.iter().filter(|term| plan.is_point(group, term));
+            let columns = columns.filter_map(|term| {
+                let value = openings.get(&(plan.column_of(term)?, At::Lookups))?;
+                Some(*value * term.scale)
+            });
+            constants.chain(columns).sum()
+        };
+        let shifted = alpha - tag(beta, group.table);
+        denominator += selector * (shifted - part(&group.key) - beta * part(&group.value));
+    }
+    for (index, table) in plan.tables.iter().enumerate() {
+        let (column, leaf) = plan.multiplicities[index];
+        let selector = Plan::selector(challenges, leaf, table.bits());
+        unused -= selector;
+        let count = openings.get(&(column, At::Lookups)).copied().unwrap_or_default();
+        numerator -= selector * count;
+        let (key, value) = table.eval(&point[point.len() - table.bits()..]);
+        denominator += selector * (alpha - tag(beta, index) - key - beta * value);
+    }
+    Known { numerator, denominator: denominator + unused }
+}
+
+/// What keeps tables apart.
+fn tag(beta: EF, table: usize) -> EF {
+    beta.square() * int(table as i64)
+}

@@ -1,0 +1,184 @@
+//! The polynomial commitment: WHIR over KoalaBear, put together once.
+//!
+//! Everything that Plonky3 makes generic is fixed here: hash, tree, code rate, folding, grinding
+//! and the target of the proven (Johnson bound) security. Other files see tables of base-field
+//! columns, points and values.
+
+use crate::field::{EF, F};
+use p3_challenger::DuplexChallenger;
+use p3_commit::MultilinearPcs;
+use p3_dft::Radix2DFTSmallBatch;
+use p3_field::Field;
+use p3_koala_bear::{
+    Poseidon2KoalaBear, default_koalabear_poseidon2_16, default_koalabear_poseidon2_24,
+};
+use p3_matrix::dense::RowMajorMatrix;
+use p3_merkle_tree::MerkleTreeMmcs;
+use p3_multilinear_util::point::Point;
+use p3_sumcheck::layout::{Layout as _, SuffixProver, Table};
+use p3_sumcheck::{OpeningBatch, OpeningProtocol, PrescribedPointPcs, TableShape, TableSpec};
+use p3_symmetric::{PaddingFreeSponge, TruncatedPermutation};
+use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
+use p3_whir::pcs::prover::WhirProver;
+
+/// Bits of security that the parameters are computed for; what they give is reported per proof.
+const TARGET_BITS: usize = 105;
+/// Bits of work that the prover adds to a phase where that is cheaper than more queries.
+const GRINDING_BITS: usize = 10;
+/// log2 of the inverse code rate at the start: half of a codeword is redundancy.
+const RATE_BITS: usize = 1;
+/// Variables that a round folds. No column may have fewer.
+pub(crate) const FOLD: usize = 4;
+/// Variables of the smallest stack: room for two rounds.
+pub(crate) const STACK_BITS_MIN: usize = 2 * FOLD;
+/// Variables of the largest stack: its codeword, of twice the size, still has a domain.
+pub(crate) const STACK_BITS_MAX: usize = 23;
+
+type Permutation = Poseidon2KoalaBear<16>;
+type LeafHash = PaddingFreeSponge<Poseidon2KoalaBear<24>, 24, 16, 8>;
+type NodeHash = TruncatedPermutation<Permutation, 2, 8, 16>;
+type Packed = <F as Field>::Packing;
+type Tree = MerkleTreeMmcs<Packed, Packed, LeafHash, NodeHash, 2, 8>;
+/// The sponge from which challenges are drawn.
+pub(crate) type Sponge = DuplexChallenger<F, Permutation, 16, 8>;
+type Whir = WhirProver<EF, F, Radix2DFTSmallBatch<F>, Tree, Sponge, SuffixProver<F, EF>>;
+/// A root.
+pub(crate) type Root = <Whir as MultilinearPcs<EF, Sponge>>::Commitment;
+/// What the prover keeps of a commitment.
+pub(crate) type Kept = <Whir as MultilinearPcs<EF, Sponge>>::ProverData;
+/// An opening.
+pub(crate) type Opening = <Whir as MultilinearPcs<EF, Sponge>>::Proof;
+
+/// A sponge in its first state.
+pub(crate) fn sponge() -> Sponge {
+    Sponge::new(default_koalabear_poseidon2_16())
+}
+
+/// Columns of one table that are opened at one point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Which columns.
+    pub(crate) columns: Vec<usize>,
+}
+
+/// A table of columns and at how many points which of them are opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Variables of each column.
+    pub(crate) bits: usize,
+    /// How many columns.
+    pub(crate) columns: usize,
+    /// The openings; at least one.
+    pub(crate) requests: Vec<Request>,
+}
+
+/// What the library says about the error of an opening.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Soundness {
+    /// -log2 of the error of commitment and opening.
+    pub(crate) bits: f64,
+    /// log2 of how many polynomials a root can stand for before it is opened.
+    pub(crate) candidates_log2: f64,
+}
+
+/// One commitment's parameters: sizes, code, hash.
+pub(crate) struct Pcs {
+    whir: Whir,
+    protocol: OpeningProtocol,
+    bits: usize,
+}
+
+impl std::fmt::Debug for Pcs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pcs").field("bits", &self.bits).finish_non_exhaustive()
+    }
+}
+
+impl Pcs {
+    /// Parameters for these tables; `None` if they are too large or no parameters reach the target.
+    pub(crate) fn new(shapes: &[Shape]) -> Option<Self> {
+        let protocol = OpeningProtocol::new(shapes.iter().map(spec).collect());
+        let bits = protocol.checked_num_cells()?.next_power_of_two().trailing_zeros() as usize;
+        if !(STACK_BITS_MIN..=STACK_BITS_MAX).contains(&bits) {
+            return None;
+        }
+        let folding_factor = FoldingFactor::Constant(FOLD);
+        let (rounds, _) = folding_factor.compute_number_of_rounds(bits).ok()?;
+        let rate = |round: usize| RATE_BITS + (round + 1) * (FOLD - 1);
+        let parameters = ProtocolParameters {
+            security_level: TARGET_BITS,
+            pow_bits: GRINDING_BITS,
+            folding_factor,
+            soundness_type: SecurityAssumption::JohnsonBound,
+            starting_log_inv_rate: RATE_BITS,
+            round_log_inv_rates: (0..rounds).map(rate).collect(),
+        };
+        let config = WhirConfig::<EF, F, Sponge>::new(bits, parameters).ok()?;
+        if !config.check_pow_bits() {
+            return None;
+        }
+        let transform = Radix2DFTSmallBatch::new(1 << config.max_fft_size());
+        let leaves = LeafHash::new(default_koalabear_poseidon2_24());
+        let tree = Tree::new(leaves, NodeHash::new(default_koalabear_poseidon2_16()), 0);
+        Some(Self { whir: Whir::new(config, transform, tree), protocol, bits })
+    }
+
+    /// Commits to the columns of each table and absorbs the root. The tables have the shapes that
+    /// the parameters were made for.
+    pub(crate) fn commit(&self, tables: &[Vec<Vec<F>>], sponge: &mut Sponge) -> (Root, Kept) {
+        let tables = tables.iter().map(|columns| table(columns)).collect();
+        let witness = SuffixProver::<F, EF>::new_witness(tables, FOLD);
+        self.whir.commit(witness, sponge).expect("the tables have the shapes of the parameters")
+    }
+
+    /// Absorbs a root.
+    pub(crate) fn absorb(&self, root: &Root, sponge: &mut Sponge) {
+        self.whir.observe_commitment(root, sponge);
+    }
+
+    /// Opens the tables at one point for each request, in their order.
+    pub(crate) fn open(&self, kept: Kept, points: Vec<Vec<EF>>, sponge: &mut Sponge) -> Opening {
+        let points: Vec<Point<EF>> = points.into_iter().map(Point::new).collect();
+        self.whir
+            .open_at(kept, &self.protocol, &points, sponge)
+            .expect("the number of claims fits the parameters")
+    }
+
+    /// The values at one point for each request, if the opening holds.
+    pub(crate) fn verify(
+        &self,
+        root: &Root,
+        opening: &Opening,
+        points: Vec<Vec<EF>>,
+        sponge: &mut Sponge,
+    ) -> Option<Vec<Vec<EF>>> {
+        // The library reads a closing sum-check only if there are rounds left for it; another one
+        // would be carried along unread.
+        let unread =
+            opening.whir.final_sumcheck.is_some() && self.whir.final_sumcheck_rounds() == 0;
+        let points: Vec<Point<EF>> = points.into_iter().map(Point::new).collect();
+        if unread || self.protocol.check_points(&points).is_err() {
+            return None;
+        }
+        let values = self.whir.verify_at(root, opening, &self.protocol, &points, sponge).ok()?;
+        Some(values.iter().map(|batch| batch.current().to_vec()).collect())
+    }
+
+    /// The error of commitment and opening.
+    pub(crate) fn soundness(&self) -> Option<Soundness> {
+        let found = self.whir.prescribed_security(&self.protocol)?;
+        let candidates_log2 = found.log2_max_candidates;
+        Some(Soundness { bits: found.error().bits(), candidates_log2 })
+    }
+}
+
+fn spec(shape: &Shape) -> TableSpec {
+    let batch = |request: &Request| OpeningBatch::new(request.columns.clone(), Vec::new());
+    let table = TableShape::new(shape.bits, shape.columns);
+    TableSpec::new(table, shape.requests.iter().map(batch).collect())
+}
+
+fn table(columns: &[Vec<F>]) -> Table<F> {
+    let width = columns.first().map_or(0, Vec::len);
+    Table::new(RowMajorMatrix::new(columns.concat(), width))
+}

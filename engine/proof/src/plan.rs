@@ -1,0 +1,355 @@
+//! What is proven, derived by prover and verifier alike from the program, the number of inferences
+//! and whether the weights are secret.
+//!
+//! The plan lists where every value lives, which columns are committed, which look-ups are made,
+//! which products are summed and where columns are opened. A proof carries no size that the plan
+//! does not fix, so a verifier never works on an announcement.
+//!
+//! # Why a value is right
+//! By induction over the operations, every value that is read lies in its stated range: inputs and
+//! outputs are checked by the verifier itself, the result of a rescale or table stands in a table
+//! of numbers of the range, a maximum is one of the numbers that it is the maximum of, and a moved
+//! value is its source. So every accumulator is an integer within the bound that the program's
+//! checks admit, at most (p - 1) / 2 in magnitude, and equals the element that stands for it.
+//!
+//! # Padding
+//! Sides are padded to powers of two. Cells that stand for nothing are never looked up (their
+//! numerator is 0, and numerators are public), carry no weight in any functional, and accumulators
+//! are 0 there by definition. What a prover writes into them changes nothing.
+
+mod build;
+mod form;
+mod layout;
+mod limits;
+mod rescale;
+mod table;
+
+pub(crate) use build::build;
+pub(crate) use form::{Form, Source, Spread, Term};
+pub(crate) use layout::Layout;
+pub use limits::{BATCH_MAX, PlanError};
+pub(crate) use rescale::{Axis, Top, half, limb_widths};
+pub(crate) use table::Table;
+
+use crate::pcs::{Request, Shape};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tg_tensor::program::{Primitive, Program, Rescale, ValueId, Window};
+
+/// The number of a committed column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ColumnId(pub(crate) usize);
+
+/// Where a value's numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// An input of the statement.
+    Input(usize),
+    /// A constant that the verifier has.
+    Constant(usize),
+    /// An output of the statement.
+    Output(usize),
+    /// A committed column.
+    Column(ColumnId),
+    /// Nowhere: its readers read the sources of a move.
+    Moved(usize),
+    /// Not needed for any output.
+    Dead,
+}
+
+/// Which commitment a column belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tree {
+    /// That of this proof.
+    Run,
+    /// That of the model's weights.
+    Weights,
+}
+
+/// What stands in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The elements of an operation's value.
+    Value(usize),
+    /// A limb of what an operation's rescale drops.
+    Limb(usize, usize),
+    /// How often each entry of a table is looked up.
+    Multiplicity(usize),
+    /// The elements of a constant.
+    Constant(usize),
+    /// Nothing; there would be too few cells for a commitment.
+    Filler,
+}
+
+/// A committed column.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) tree: Tree,
+    /// Its table within the commitment, and its place there.
+    pub(crate) bundle: usize,
+    pub(crate) place: usize,
+    pub(crate) layout: Layout,
+    pub(crate) role: Role,
+}
+
+/// Look-ups of all elements of one operation in one table.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) layout: Layout,
+    pub(crate) table: usize,
+    pub(crate) key: Form,
+    pub(crate) value: Form,
+    /// Which number the prover looks up: see [`Lookup`].
+    pub(crate) what: Lookup,
+    /// The first leaf.
+    pub(crate) leaf: usize,
+}
+
+/// Which number of an operation is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// A committed limb.
+    Limb(usize, usize),
+    /// The top limb of an operation's accumulator, which is not committed.
+    Top(usize),
+    /// The rounded accumulator, with the operation's element.
+    Clamp(usize),
+    /// An element of what a table reads, with the operation's element.
+    Entry(usize),
+    /// By how much an operation's maximum exceeds a tap.
+    Excess(usize, usize),
+}
+
+/// A sum of products that the first sum-check proves.
+#[derive(Clone, Debug)]
+pub(crate) struct Product {
+    pub(crate) operation: usize,
+    /// Variables of the sum.
+    pub(crate) bits: usize,
+    pub(crate) kind: ProductKind,
+}
+
+/// What is multiplied.
+#[derive(Clone, Debug)]
+pub(crate) enum ProductKind {
+    /// What a linear operation reads with its weights.
+    Linear(LinearShape),
+    /// The differences of a maximum to each of its taps.
+    Max {
+        /// How many taps.
+        taps: usize,
+    },
+}
+
+/// The sides of a linear operation's sum: groups, taps, channels of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct LinearShape {
+    pub(crate) x: ValueId,
+    pub(crate) weights: ValueId,
+    pub(crate) bias: Option<ValueId>,
+    pub(crate) window: Window,
+    pub(crate) columns: usize,
+    pub(crate) groups: usize,
+    pub(crate) each: usize,
+    pub(crate) pad: i64,
+    pub(crate) group_bits: usize,
+    pub(crate) tap_bits: usize,
+    pub(crate) each_bits: usize,
+    /// Whether what is read is opened at one point.
+    pub(crate) reads_plainly: bool,
+    /// How secret weights are opened.
+    pub(crate) secret: Secret,
+}
+
+/// How the weights of a product enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Secret {
+    /// They do as any value does.
+    General,
+    /// They are opened at one point.
+    Point(ColumnId),
+    /// One row of columns is left to the second sum-check, because columns have factors.
+    Slice(ColumnId),
+}
+
+/// How an operation's accumulators are rounded, and within which bound they lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rescaled {
+    pub(crate) rescale: Rescale,
+    pub(crate) bound: i64,
+    pub(crate) axis: Axis,
+}
+
+/// What must be zero, or known, beside the look-ups; each has its own power of a challenge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// The accumulators of an output, which the proof carries.
+    Clear(usize),
+    /// The product of a maximum's differences, by its place among the products.
+    Max(usize),
+    /// An output that is a moved value.
+    Copy(usize),
+}
+
+/// At which point a column is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum At {
+    /// Where the look-ups ended.
+    Lookups,
+    /// Where a product ended.
+    Product(usize),
+    /// Where a product ended in the summed sides, and the second sum-check in the others.
+    Slice(usize),
+    /// Where the second sum-check ended.
+    Functional,
+}
+
+/// Columns of one table of a commitment that are opened at one point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    pub(crate) bundle: usize,
+    pub(crate) at: At,
+    pub(crate) columns: Vec<ColumnId>,
+}
+
+/// The plan of a proof.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) program: Arc<Program>,
+    pub(crate) batch: usize,
+    pub(crate) layouts: Vec<Layout>,
+    pub(crate) holders: Vec<Holder>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) tables: Vec<Table>,
+    /// The column of each table's multiplicities, and its first leaf.
+    pub(crate) multiplicities: Vec<(ColumnId, usize)>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) leaf_bits: usize,
+    pub(crate) products: Vec<Product>,
+    /// Operations whose accumulators are rounded by look-ups.
+    pub(crate) rescales: BTreeMap<usize, Rescaled>,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) opened_run: Vec<Opened>,
+    pub(crate) opened_weights: Vec<Opened>,
+}
+
+impl Plan {
+    /// The value of an operation.
+    pub(crate) fn value_of(&self, operation: usize) -> ValueId {
+        self.program.value_of(operation)
+    }
+
+    /// The layout of an operation's value.
+    pub(crate) fn layout_of(&self, operation: usize) -> &Layout {
+        &self.layouts[self.value_of(operation).index()]
+    }
+
+    /// The holder of a value.
+    pub(crate) fn holder(&self, value: ValueId) -> Holder {
+        self.holders[value.index()]
+    }
+
+    /// What an operation does.
+    pub(crate) fn primitive(&self, operation: usize) -> &Primitive {
+        &self.program.operations()[operation].primitive
+    }
+
+    /// Variables of the first sum-check; 0 if there is none.
+    pub(crate) fn product_bits(&self) -> usize {
+        self.products.iter().map(|product| product.bits).max().unwrap_or(0)
+    }
+
+    /// The largest degree of a variable in the first sum-check.
+    pub(crate) fn product_degree(&self) -> usize {
+        self.products.iter().map(Product::degree).max().unwrap_or(0)
+    }
+
+    /// Values that the prover claims at the end of the first sum-check.
+    pub(crate) fn claims(&self) -> usize {
+        self.products.iter().map(Product::claims).sum()
+    }
+
+    /// Columns, or slices of columns, of the second sum-check.
+    pub(crate) fn functionals(&self) -> Vec<(ColumnId, At)> {
+        let all = self.opened_run.iter().chain(&self.opened_weights);
+        let of_second = |opened: &&Opened| match opened.at {
+            At::Slice(_) | At::Functional => true,
+            At::Lookups | At::Product(_) => false,
+        };
+        let columns = |opened: &Opened| {
+            let at = opened.at;
+            opened.columns.iter().map(move |column| (*column, at)).collect::<Vec<_>>()
+        };
+        all.filter(of_second).flat_map(columns).collect()
+    }
+
+    /// Variables of a column, or slice of a column, in the second sum-check.
+    pub(crate) fn functional_bits(&self, column: ColumnId, at: At) -> usize {
+        let layout = &self.columns[column.0].layout;
+        match at {
+            At::Slice(_) => layout.side_bits(0),
+            At::Lookups | At::Product(_) | At::Functional => layout.bits(),
+        }
+    }
+
+    /// Coordinates of the point of the checks.
+    pub(crate) fn check_bits(&self) -> usize {
+        let bits = |check: &Check| match *check {
+            Check::Clear(operation) | Check::Copy(operation) => self.layout_of(operation).bits(),
+            Check::Max(product) => self.products[product].bits,
+        };
+        self.checks.iter().map(bits).max().unwrap_or(0)
+    }
+
+    /// Accumulators that the proof carries.
+    pub(crate) fn clear_len(&self) -> usize {
+        let len = |check: &Check| match *check {
+            Check::Clear(operation) => self.batch * self.layout_of(operation).len(),
+            Check::Max(_) | Check::Copy(_) => 0,
+        };
+        self.checks.iter().map(len).sum()
+    }
+
+    /// The tables of a commitment and their openings.
+    pub(crate) fn shapes(&self, tree: Tree) -> Vec<Shape> {
+        let mut shapes: Vec<Shape> = Vec::new();
+        for column in self.columns.iter().filter(|column| column.tree == tree) {
+            if column.bundle == shapes.len() {
+                let bits = column.layout.bits();
+                shapes.push(Shape { bits, columns: 0, requests: Vec::new() });
+            }
+            shapes[column.bundle].columns += 1;
+        }
+        for opened in self.opened(tree) {
+            let columns = opened.columns.iter().map(|id| self.columns[id.0].place).collect();
+            shapes[opened.bundle].requests.push(Request { columns });
+        }
+        shapes
+    }
+
+    /// The openings of a commitment, in order.
+    pub(crate) fn opened(&self, tree: Tree) -> &[Opened] {
+        match tree {
+            Tree::Run => &self.opened_run,
+            Tree::Weights => &self.opened_weights,
+        }
+    }
+}
+
+impl Product {
+    /// Factors of the product.
+    pub(crate) fn degree(&self) -> usize {
+        match &self.kind {
+            ProductKind::Linear(_) => 2,
+            ProductKind::Max { taps } => taps + 1,
+        }
+    }
+
+    /// Values that the prover claims of it: all factors that are not known to both.
+    pub(crate) fn claims(&self) -> usize {
+        match &self.kind {
+            ProductKind::Linear(_) => 2,
+            ProductKind::Max { taps } => taps + 1,
+        }
+    }
+}

@@ -1,0 +1,579 @@
+//! Builds the plan: one pass over the operations that outputs depend on.
+
+use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError, TAPS_MAX};
+use super::rescale::{Axis, Keys};
+use super::{
+    At, Check, Column, ColumnId, Form, Group, Holder, Layout, LinearShape, Lookup, Opened, Plan,
+    Product, ProductKind, Rescaled, Role, Secret, Source, Table, Tree,
+};
+use crate::field::{bits_of, int};
+use crate::pcs::{FOLD, STACK_BITS_MAX, STACK_BITS_MIN};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tg_tensor::program::{
+    JoinTerm, Multipliers, Operation, Place, Primitive, Program, Rescale, Spec, ValueId, Window,
+};
+
+/// The plan of a proof of `batch` inferences.
+pub(crate) fn build(program: Arc<Program>, batch: usize, secret: bool) -> Result<Plan, PlanError> {
+    if !(1..=BATCH_MAX).contains(&batch) {
+        return Err(PlanError::Batch { found: batch, most: BATCH_MAX });
+    }
+    let mut builder = Builder::new(program, batch, secret)?;
+    for operation in 0..builder.program.operations().len() {
+        if builder.holders[builder.program.value_of(operation).index()] != Holder::Dead {
+            builder.operation(operation)?;
+        }
+    }
+    builder.finish()
+}
+
+/// A plan that grows.
+pub(super) struct Builder {
+    program: Arc<Program>,
+    batch: usize,
+    secret: bool,
+    layouts: Vec<Layout>,
+    holders: Vec<Holder>,
+    columns: Vec<Column>,
+    /// Bundles of the two commitments.
+    bundles: [usize; 2],
+    pub(super) tables: Vec<Table>,
+    /// The keys of tables that clamp.
+    pub(super) allowed: BTreeMap<usize, Keys>,
+    groups: Vec<Group>,
+    products: Vec<Product>,
+    pub(super) rescales: BTreeMap<usize, Rescaled>,
+    checks: Vec<Check>,
+    /// Openings by column.
+    openings: Vec<(ColumnId, At)>,
+}
+
+impl Builder {
+    fn new(program: Arc<Program>, batch: usize, secret: bool) -> Result<Self, PlanError> {
+        let layouts = layouts(&program, batch);
+        let mut builder = Self {
+            holders: vec![Holder::Dead; layouts.len()],
+            program,
+            batch,
+            secret,
+            layouts,
+            columns: Vec::new(),
+            bundles: [0; 2],
+            tables: Vec::new(),
+            allowed: BTreeMap::new(),
+            groups: Vec::new(),
+            products: Vec::new(),
+            rescales: BTreeMap::new(),
+            checks: Vec::new(),
+            openings: Vec::new(),
+        };
+        builder.hold()?;
+        Ok(builder)
+    }
+
+    /// Decides where every value lives, from the outputs backwards.
+    fn hold(&mut self) -> Result<(), PlanError> {
+        let program = self.program.clone();
+        let mut needed = vec![false; self.layouts.len()];
+        for (index, output) in program.outputs().iter().enumerate() {
+            needed[output.value.index()] = true;
+            let is_constant = matches!(program.place(output.value), Some(Place::Constant(_)));
+            if self.secret && is_constant {
+                return Err(PlanError::SecretOutput(index));
+            }
+        }
+        for operation in (0..program.operations().len()).rev() {
+            if needed[program.value_of(operation).index()] {
+                for read in program.operations()[operation].primitive.reads() {
+                    needed[read.index()] = true;
+                }
+            }
+        }
+        for (index, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
+            let value = ValueId { number: index as u32 };
+            let output = program.outputs().iter().position(|output| output.value == value);
+            self.holders[index] = match (program.place(value), output) {
+                (Some(Place::Input(input)), _) => Holder::Input(input),
+                (Some(Place::Constant(constant)), _) if self.secret => {
+                    Holder::Column(self.secret_column(value, constant))
+                }
+                (Some(Place::Constant(constant)), _) => Holder::Constant(constant),
+                (_, Some(output)) => Holder::Output(output),
+                // Those that are not moves get a column when they are planned.
+                (Some(Place::Operation(operation)), None) => Holder::Moved(operation),
+                (None, None) => Holder::Dead,
+            };
+        }
+        Ok(())
+    }
+
+    fn secret_column(&mut self, value: ValueId, constant: usize) -> ColumnId {
+        let layout = self.layouts[value.index()].clone();
+        let bundle = self.bundle(Tree::Weights);
+        self.column(Tree::Weights, bundle, 0, layout, Role::Constant(constant))
+    }
+
+    fn bundle(&mut self, tree: Tree) -> usize {
+        let next = &mut self.bundles[tree as usize];
+        *next += 1;
+        *next - 1
+    }
+
+    fn column(
+        &mut self,
+        tree: Tree,
+        bundle: usize,
+        place: usize,
+        layout: Layout,
+        role: Role,
+    ) -> ColumnId {
+        self.columns.push(Column { tree, bundle, place, layout, role });
+        ColumnId(self.columns.len() - 1)
+    }
+
+    pub(super) fn spec_of(&self, operation: usize) -> Spec {
+        self.program.operations()[operation].spec
+    }
+
+    fn layout_of(&self, operation: usize) -> Layout {
+        self.layouts[self.program.value_of(operation).index()].clone()
+    }
+
+    fn is_output(&self, operation: usize) -> bool {
+        let holder = self.holders[self.program.value_of(operation).index()];
+        matches!(holder, Holder::Output(_))
+    }
+
+    /// Columns for an operation's limbs and, unless it is an output, for its value.
+    pub(super) fn limbs(&mut self, operation: usize, widths: &[u8]) -> Vec<ColumnId> {
+        let layout = self.layout_of(operation);
+        let is_value = !self.is_output(operation);
+        if widths.is_empty() && !is_value {
+            return Vec::new();
+        }
+        let bundle = self.bundle(Tree::Run);
+        let mut found = Vec::new();
+        for (place, width) in widths.iter().enumerate() {
+            let role = Role::Limb(operation, place);
+            let column = self.column(Tree::Run, bundle, place, layout.clone(), role);
+            let table = self.table(Table::Range { size: 1 << width });
+            let key = Form::of(Source::Column(column));
+            let what = Lookup::Limb(operation, place);
+            self.group(operation, table, what, key, Form::default());
+            found.push(column);
+        }
+        if is_value {
+            let role = Role::Value(operation);
+            let column = self.column(Tree::Run, bundle, widths.len(), layout, role);
+            self.holders[self.program.value_of(operation).index()] = Holder::Column(column);
+        }
+        found
+    }
+
+    /// The table, which is shared if it is there already.
+    pub(super) fn table(&mut self, table: Table) -> usize {
+        self.tables.iter().position(|other| *other == table).unwrap_or_else(|| {
+            self.tables.push(table);
+            self.tables.len() - 1
+        })
+    }
+
+    /// Looks up a key; with it the operation's element, unless the table is a range.
+    pub(super) fn look_up(&mut self, operation: usize, table: usize, what: Lookup, key: Form) {
+        let value = match self.tables[table] {
+            Table::Range { .. } => Form::default(),
+            Table::Clamp { .. } | Table::Entries { .. } => {
+                Form::of(Source::Value(self.program.value_of(operation)))
+            }
+        };
+        self.group(operation, table, what, key, value);
+    }
+
+    fn group(&mut self, operation: usize, table: usize, what: Lookup, key: Form, value: Form) {
+        let layout = self.layout_of(operation);
+        self.groups.push(Group { layout, table, key, value, what, leaf: 0 });
+    }
+
+    fn operation(&mut self, index: usize) -> Result<(), PlanError> {
+        let program = self.program.clone();
+        let operation = &program.operations()[index];
+        let refused = |primitive| Err(PlanError::Primitive { operation: index, primitive });
+        match &operation.primitive {
+            Primitive::Linear { .. } => self.linear(index, operation),
+            Primitive::Join { terms, constant, shift, .. } => {
+                let bound = self.join_bound(terms.as_slice(), constant);
+                let multipliers = Multipliers::new(vec![1]).expect("one is allowed");
+                let rescale = Rescale { pre_shift: 0, multipliers, shift: *shift, zero: 0 };
+                self.rescale(index, bound, &rescale, Axis::Columns)
+            }
+            Primitive::Sum { x, window, offset, rescale } => {
+                let read = self.program.specs()[x.index()];
+                let moved = |end: i32| (i64::from(end) + i64::from(*offset)).abs();
+                let bound = window.taps() as i64 * moved(read.lo).max(moved(read.hi));
+                self.rescale(index, bound, rescale, Axis::Rows)
+            }
+            Primitive::Table { x, entries } => {
+                self.limbs(index, &[]);
+                let from = self.program.specs()[x.index()].lo.into();
+                let table = self.table(Table::Entries { from, values: entries.as_slice().into() });
+                self.look_up(index, table, Lookup::Entry(index), Form::of(Source::Value(*x)));
+                Ok(())
+            }
+            Primitive::Max { x, window } => self.max(index, *x, window),
+            Primitive::Move { .. } => {
+                if self.is_output(index) {
+                    self.checks.push(Check::Copy(index));
+                }
+                Ok(())
+            }
+            Primitive::MatMul { .. } => refused("MatMul"),
+            Primitive::Product { .. } => refused("Product"),
+            Primitive::Normalise { .. } => refused("Normalise"),
+            Primitive::Select { .. } => refused("Select"),
+            Primitive::Lookup { .. } => refused("Lookup"),
+            Primitive::ArgMax { .. } => refused("ArgMax"),
+        }
+    }
+
+    fn join_bound(&self, terms: &[JoinTerm], constant: &Multipliers) -> i64 {
+        let largest = |list: &Multipliers| {
+            list.as_slice().iter().map(|number| i64::from(*number).abs()).max().unwrap_or(0)
+        };
+        let reach = |term: &JoinTerm| {
+            let read = self.program.specs()[term.operand.value.index()];
+            read.magnitude() * largest(&term.multipliers)
+        };
+        largest(constant) + terms.iter().map(reach).sum::<i64>()
+    }
+
+    fn max(&mut self, operation: usize, x: ValueId, window: &Window) -> Result<(), PlanError> {
+        let taps = window.taps();
+        if taps > TAPS_MAX as u64 {
+            return Err(PlanError::Taps { operation, taps, most: TAPS_MAX });
+        }
+        self.limbs(operation, &[]);
+        let read = self.program.specs()[x.index()];
+        let size = i64::from(read.hi) - i64::from(read.lo) + 1;
+        if size > super::limits::TABLE_MAX {
+            let most = super::limits::TABLE_MAX;
+            return Err(PlanError::Wide { operation, numbers: size, most });
+        }
+        let table = self.table(Table::Range { size });
+        for tap in 0..taps as usize {
+            let mut key = Form::of(Source::Value(self.program.value_of(operation)));
+            key.add(Source::Tap(operation, tap), int(-1));
+            self.look_up(operation, table, Lookup::Excess(operation, tap), key);
+        }
+        let kind = ProductKind::Max { taps: taps as usize };
+        let bits = self.layout_of(operation).bits();
+        self.checks.push(Check::Max(self.products.len()));
+        self.products.push(Product { operation, bits, kind });
+        Ok(())
+    }
+
+    fn linear(&mut self, index: usize, operation: &Operation) -> Result<(), PlanError> {
+        let Primitive::Linear { x, weights, bias, window, columns, groups, pad, bound, rescale } =
+            &operation.primitive
+        else {
+            return Ok(());
+        };
+        let (groups, each) = (*groups as usize, (window.channels / groups) as usize);
+        let clear = self.is_output(index) && self.batch * operation.spec.elements() <= CLEAR_MAX;
+        if clear {
+            self.checks.push(Check::Clear(index));
+        } else {
+            self.rescale(index, (*bound).into(), rescale, Axis::Columns)?;
+        }
+        let factors = rescale.multipliers.as_slice();
+        let has_one_factor = clear || factors.iter().all(|factor| Some(factor) == factors.first());
+        let secret = match self.holders[weights.index()] {
+            Holder::Column(column) if self.is_laid_out_for(*weights, *columns, window, each) => {
+                if groups > 1 {
+                    Secret::General
+                } else if has_one_factor {
+                    Secret::Point(column)
+                } else {
+                    Secret::Slice(column)
+                }
+            }
+            Holder::Column(_)
+            | Holder::Input(_)
+            | Holder::Constant(_)
+            | Holder::Output(_)
+            | Holder::Moved(_)
+            | Holder::Dead => Secret::General,
+        };
+        let shape = LinearShape {
+            x: *x,
+            weights: *weights,
+            bias: *bias,
+            window: *window,
+            columns: *columns as usize,
+            groups,
+            each,
+            pad: (*pad).into(),
+            group_bits: bits_of(groups),
+            tap_bits: bits_of(window.taps() as usize),
+            each_bits: bits_of(each),
+            reads_plainly: groups == 1 && self.is_plain(*x, window, index),
+            secret,
+        };
+        let bits = shape.group_bits + shape.tap_bits + shape.each_bits;
+        let kind = ProductKind::Linear(shape);
+        self.products.push(Product { operation: index, bits, kind });
+        Ok(())
+    }
+
+    /// Whether a secret constant's column has the sides that this operation sums over. Another
+    /// operation may have laid it out.
+    fn is_laid_out_for(&self, value: ValueId, columns: u32, window: &Window, each: usize) -> bool {
+        let sides = [columns as usize, window.taps() as usize, each];
+        self.layouts[value.index()] == Layout::new(1, &sides)
+    }
+
+    /// Whether what a linear operation reads is a column, cell by cell as it stands there.
+    fn is_plain(&self, x: ValueId, window: &Window, operation: usize) -> bool {
+        let Holder::Column(column) = self.holders[x.index()] else { return false };
+        let (read, made) = (&self.layouts[x.index()], self.layout_of(operation));
+        let places = (window.batch * window.height * window.width) as usize;
+        self.columns[column.0].tree == Tree::Run
+            && window.is_pointwise()
+            && (read.side(0), read.side(1)) == (places, window.channels as usize)
+            && read.has_full_rows()
+            && made.has_full_rows()
+    }
+
+    fn finish(mut self) -> Result<Plan, PlanError> {
+        let (multiplicities, leaf_bits) = self.leaves()?;
+        self.open();
+        let opened_run = self.opened(Tree::Run);
+        let opened_weights = self.opened(Tree::Weights);
+        Ok(Plan {
+            program: self.program,
+            batch: self.batch,
+            layouts: self.layouts,
+            holders: self.holders,
+            columns: self.columns,
+            tables: self.tables,
+            multiplicities,
+            groups: self.groups,
+            leaf_bits,
+            products: self.products,
+            rescales: self.rescales,
+            checks: self.checks,
+            opened_run,
+            opened_weights,
+        })
+    }
+
+    /// Gives every group and table its leaves, the largest first so that each begins at a multiple
+    /// of its size; and adds the columns of multiplicities.
+    fn leaves(&mut self) -> Result<(Vec<(ColumnId, usize)>, usize), PlanError> {
+        let mut blocks: Vec<(usize, usize)> =
+            self.groups.iter().map(|group| group.layout.bits()).enumerate().collect();
+        let groups = blocks.len();
+        blocks
+            .extend(self.tables.iter().map(Table::bits).enumerate().map(|(i, b)| (groups + i, b)));
+        let total: u64 = blocks.iter().map(|(_, bits)| 1_u64 << bits).sum();
+        // Fewer leaves would not fill one register of the prover.
+        let bits = bits_of(total as usize).max(FOLD);
+        if bits > LEAF_BITS_MAX {
+            return Err(PlanError::Large { bits, most: LEAF_BITS_MAX });
+        }
+        blocks.sort_by_key(|(index, bits)| (std::cmp::Reverse(*bits), *index));
+        let mut found = vec![(ColumnId(0), 0); self.tables.len()];
+        let mut leaf = 0;
+        for (index, bits) in blocks {
+            match index.checked_sub(groups) {
+                None => self.groups[index].leaf = leaf,
+                Some(table) => found[table].1 = leaf,
+            }
+            leaf += 1 << bits;
+        }
+        for (table, place) in found.iter_mut().enumerate() {
+            let layout = Layout::new(1, &[1, 1 << self.tables[table].bits()]);
+            let bundle = self.bundle(Tree::Run);
+            place.0 = self.column(Tree::Run, bundle, 0, layout, Role::Multiplicity(table));
+        }
+        self.check_cells()?;
+        Ok((found, bits))
+    }
+
+    /// Fills a commitment that would have too few cells, and refuses one with too many.
+    fn check_cells(&mut self) -> Result<(), PlanError> {
+        for tree in [Tree::Run, Tree::Weights] {
+            let columns = self.columns.iter().filter(|column| column.tree == tree);
+            let cells: u64 = columns.map(|column| 1_u64 << column.layout.bits()).sum();
+            let bits = cells.next_power_of_two().trailing_zeros() as usize;
+            if bits < STACK_BITS_MIN && (tree == Tree::Run || cells > 0) {
+                let layout = Layout::new(1, &[1, 1 << STACK_BITS_MIN]);
+                let bundle = self.bundle(tree);
+                self.column(tree, bundle, 0, layout, Role::Filler);
+            }
+            if bits > STACK_BITS_MAX {
+                return Err(PlanError::Large { bits, most: STACK_BITS_MAX });
+            }
+        }
+        Ok(())
+    }
+
+    fn opened(&self, tree: Tree) -> Vec<Opened> {
+        let mut all: Vec<Opened> = Vec::new();
+        let of_tree = |(column, _): &&(ColumnId, At)| self.columns[column.0].tree == tree;
+        let mut openings: Vec<_> = self.openings.iter().filter(of_tree).copied().collect();
+        openings.sort_by_key(|(column, at)| (self.columns[column.0].bundle, *at, *column));
+        openings.dedup();
+        for (column, at) in openings {
+            let bundle = self.columns[column.0].bundle;
+            match all.last_mut() {
+                Some(last) if (last.bundle, last.at) == (bundle, at) => last.columns.push(column),
+                Some(_) | None => all.push(Opened { bundle, at, columns: vec![column] }),
+            }
+        }
+        all
+    }
+
+    /// Finds out which column is opened where.
+    fn open(&mut self) {
+        let mut found: Vec<(ColumnId, At)> = Vec::new();
+        for group in &self.groups {
+            for term in group.key.terms.iter().chain(&group.value.terms) {
+                self.open_term(group, term, &mut found);
+            }
+        }
+        for (index, product) in self.products.iter().enumerate() {
+            self.open_product(index, product, &mut found);
+        }
+        for check in &self.checks {
+            if let Check::Copy(operation) = check {
+                self.sources(Holder::Moved(*operation), &mut found);
+            }
+        }
+        for index in 0..self.columns.len() {
+            let column = ColumnId(index);
+            let is_multiplicity = matches!(self.columns[index].role, Role::Multiplicity(_));
+            if is_multiplicity {
+                found.push((column, At::Lookups));
+            } else if found.iter().all(|(other, _)| *other != column) {
+                // A commitment opens every table; this one is opened for nothing.
+                found.push((column, At::Functional));
+            }
+        }
+        self.openings = found;
+    }
+
+    fn open_term(&self, group: &Group, term: &super::Term, found: &mut Vec<(ColumnId, At)>) {
+        let is_plain = term.spread == super::Spread::One;
+        match term.source {
+            Source::Column(column) if is_plain => found.push((column, At::Lookups)),
+            Source::Column(column) => found.push((column, At::Functional)),
+            Source::Value(value) => match self.held(value) {
+                Some(column) if self.layouts[value.index()] == group.layout => {
+                    found.push((column, At::Lookups));
+                }
+                Some(_) | None => self.sources(self.holders[value.index()], found),
+            },
+            Source::Tap(operation, _) | Source::Accumulator(operation) => {
+                let primitive = &self.program.operations()[operation].primitive;
+                if !matches!(primitive, Primitive::Linear { .. }) {
+                    for read in primitive.reads() {
+                        self.sources(self.holders[read.index()], found);
+                    }
+                }
+            }
+        }
+    }
+
+    fn open_product(&self, index: usize, product: &Product, found: &mut Vec<(ColumnId, At)>) {
+        match &product.kind {
+            ProductKind::Linear(shape) => {
+                match self.held(shape.x) {
+                    Some(column) if shape.reads_plainly => {
+                        found.push((column, At::Product(index)));
+                    }
+                    Some(_) | None => self.sources(self.holders[shape.x.index()], found),
+                }
+                match shape.secret {
+                    Secret::General => self.sources(self.holders[shape.weights.index()], found),
+                    Secret::Point(column) => found.push((column, At::Product(index))),
+                    Secret::Slice(column) => found.push((column, At::Slice(index))),
+                }
+                if let Some(bias) = shape.bias {
+                    self.sources(self.holders[bias.index()], found);
+                }
+            }
+            ProductKind::Max { .. } => {
+                let value = self.program.value_of(product.operation);
+                if let Holder::Column(column) = self.holders[value.index()] {
+                    found.push((column, At::Product(index)));
+                }
+                for read in self.program.operations()[product.operation].primitive.reads() {
+                    self.sources(self.holders[read.index()], found);
+                }
+            }
+        }
+    }
+
+    /// The column of a value, if it has one.
+    fn held(&self, value: ValueId) -> Option<ColumnId> {
+        let Holder::Column(column) = self.holders[value.index()] else { return None };
+        Some(column)
+    }
+
+    /// The columns that a functional on a value reaches.
+    fn sources(&self, holder: Holder, found: &mut Vec<(ColumnId, At)>) {
+        match holder {
+            Holder::Column(column) => found.push((column, At::Functional)),
+            Holder::Moved(operation) => {
+                for read in self.program.operations()[operation].primitive.reads() {
+                    self.sources(self.holders[read.index()], found);
+                }
+            }
+            Holder::Input(_) | Holder::Constant(_) | Holder::Output(_) | Holder::Dead => {}
+        }
+    }
+}
+
+/// The layout of every value: as the operation sees it that makes it, or that multiplies with it.
+fn layouts(program: &Program, batch: usize) -> Vec<Layout> {
+    let mut layouts: Vec<Layout> = Vec::new();
+    for input in program.inputs() {
+        layouts.push(Layout::new(batch, &[1, input.spec.elements()]));
+    }
+    for (index, constant) in program.constants().iter().enumerate() {
+        let value = program.value_of_constant(index);
+        let view = program.operations().iter().find_map(|operation| {
+            let Primitive::Linear { weights, window, columns, groups, .. } = &operation.primitive
+            else {
+                return None;
+            };
+            let each = (window.channels / groups) as usize;
+            (*weights == value).then_some([*columns as usize, window.taps() as usize, each])
+        });
+        let sides = view.map_or(vec![1, constant.spec.elements()], |view| view.to_vec());
+        layouts.push(Layout::new(1, &sides));
+    }
+    for operation in program.operations() {
+        let len = operation.spec.elements();
+        let columns = match &operation.primitive {
+            Primitive::Linear { columns, .. } | Primitive::MatMul { columns, .. } => *columns,
+            Primitive::Sum { window, .. } | Primitive::Max { window, .. } => window.channels,
+            Primitive::Join { sides, .. }
+            | Primitive::Product { sides, .. }
+            | Primitive::Normalise { sides, .. }
+            | Primitive::Select { sides, .. } => sides.as_slice().last().copied().unwrap_or(1),
+            Primitive::Table { x, .. } => match program.place(*x) {
+                Some(Place::Constant(_)) | None => operation.spec.len,
+                Some(Place::Input(_) | Place::Operation(_)) => {
+                    layouts.push(layouts[x.index()].clone());
+                    continue;
+                }
+            },
+            Primitive::Move { .. } | Primitive::ArgMax { .. } => operation.spec.len,
+            Primitive::Lookup { row, .. } => *row,
+        };
+        layouts.push(Layout::new(batch, &[len / columns as usize, columns as usize]));
+    }
+    layouts
+}

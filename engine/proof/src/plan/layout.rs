@@ -1,0 +1,139 @@
+//! How a value's elements lie in the cells of a column.
+
+use crate::field::{EF, bits_of, eq_table};
+use crate::pcs::FOLD;
+
+/// A number of places, padded to a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Side {
+    pub(crate) len: usize,
+    pub(crate) bits: usize,
+}
+
+impl Side {
+    fn new(len: usize) -> Self {
+        Self { len, bits: bits_of(len) }
+    }
+
+    /// Whether no place is padding.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == 1 << self.bits
+    }
+}
+
+/// The inferences, and the sides of one inference's elements; each padded to a power of two. The
+/// bits of a cell's number are those of the sides, slowest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    batch: Side,
+    sides: Vec<Side>,
+}
+
+impl Layout {
+    /// Sides whose product is the number of elements. The last one is padded further where a column
+    /// would have too few variables.
+    pub(crate) fn new(batch: usize, sides: &[usize]) -> Self {
+        let batch = Side::new(batch);
+        let mut sides: Vec<Side> = sides.iter().map(|side| Side::new(*side)).collect();
+        let bits = batch.bits + sides.iter().map(|side| side.bits).sum::<usize>();
+        if let Some(last) = sides.last_mut() {
+            last.bits += FOLD.saturating_sub(bits);
+        }
+        Self { batch, sides }
+    }
+
+    /// Variables.
+    pub(crate) fn bits(&self) -> usize {
+        self.batch.bits + self.inner_bits()
+    }
+
+    /// Variables of one inference.
+    pub(crate) fn inner_bits(&self) -> usize {
+        self.sides.iter().map(|side| side.bits).sum()
+    }
+
+    /// Elements of one inference.
+    pub(crate) fn len(&self) -> usize {
+        self.sides.iter().map(|side| side.len).product()
+    }
+
+    /// The inferences.
+    pub(crate) fn batch(&self) -> Side {
+        self.batch
+    }
+
+    /// Places of a side.
+    pub(crate) fn side(&self, side: usize) -> usize {
+        self.sides[side].len
+    }
+
+    /// Variables of a side.
+    pub(crate) fn side_bits(&self, side: usize) -> usize {
+        self.sides[side].bits
+    }
+
+    /// Whether no cell of the first sides, all but the last, is padding.
+    pub(crate) fn has_full_rows(&self) -> bool {
+        let (_, first) = self.sides.split_last().expect("a layout has sides");
+        self.batch.is_full() && first.iter().all(Side::is_full)
+    }
+
+    /// The cell of each element of one inference, in order.
+    pub(crate) fn cells(&self) -> Vec<u32> {
+        let mut cells = vec![0_u32];
+        for side in &self.sides {
+            let places = 0..side.len as u32;
+            let below = |cell: u32| places.clone().map(move |place| cell << side.bits | place);
+            cells = cells.into_iter().flat_map(below).collect();
+        }
+        cells
+    }
+
+    /// The part of a point for the inferences, and that for one inference.
+    pub(crate) fn split<'a>(&self, point: &'a [EF]) -> (&'a [EF], &'a [EF]) {
+        let point = &point[point.len() - self.bits()..];
+        point.split_at(self.batch.bits)
+    }
+
+    /// The parts of a point for each side.
+    pub(crate) fn split_sides<'a>(&self, point: &'a [EF]) -> Vec<&'a [EF]> {
+        let (_, mut left) = self.split(point);
+        let take = |side: &Side| {
+            let (taken, rest) = left.split_at(side.bits);
+            left = rest;
+            taken
+        };
+        self.sides.iter().map(take).collect()
+    }
+
+    /// eq(point, inference) of each inference.
+    pub(crate) fn batch_weights(&self, point: &[EF]) -> Vec<EF> {
+        real(self.split(point).0, self.batch.len)
+    }
+
+    /// eq(point, place) of each place of a side.
+    pub(crate) fn side_weights(&self, point: &[EF], side: usize) -> Vec<EF> {
+        real(self.split_sides(point)[side], self.sides[side].len)
+    }
+
+    /// eq(point, element) of each element of one inference.
+    pub(crate) fn weights(&self, point: &[EF]) -> Vec<EF> {
+        let table = eq_table(self.split(point).1);
+        self.cells().into_iter().map(|cell| table[cell as usize]).collect()
+    }
+
+    /// The value at a point of the function that is 1 at cells that stand for an element, else 0.
+    pub(crate) fn indicator(&self, point: &[EF]) -> EF {
+        let batch: EF = self.batch_weights(point).into_iter().sum();
+        let sides = 0..self.sides.len();
+        sides.fold(batch, |product, side| {
+            product * self.side_weights(point, side).into_iter().sum::<EF>()
+        })
+    }
+}
+
+fn real(point: &[EF], len: usize) -> Vec<EF> {
+    let mut table = eq_table(point);
+    table.truncate(len);
+    table
+}

@@ -1,0 +1,83 @@
+//! What can be proven: limits, and why a program is refused.
+
+/// The most inferences of one proof.
+pub const BATCH_MAX: usize = 1 << 12;
+
+/// Accumulators of one output that a proof carries in the clear; a larger output is looked up.
+pub(crate) const CLEAR_MAX: usize = 1 << 13;
+
+/// The most entries of a table.
+pub(crate) const TABLE_MAX: i64 = 1 << 20;
+
+/// The most bits of a limb: tables of 4,096 entries are small beside the values of most networks.
+pub(crate) const LIMB_BITS_MAX: u8 = 12;
+
+/// The most look-ups, as bits. Far below p, so that no number of equal look-ups is 0 in the field.
+pub(crate) const LEAF_BITS_MAX: usize = 24;
+
+/// The most taps of a window whose maximum is proven.
+pub(crate) const TAPS_MAX: usize = 4;
+
+/// Why a program cannot be proven.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A primitive for which there is no proof yet.
+    #[error("operation {operation}: {primitive} cannot be proven yet")]
+    Primitive {
+        /// Which operation.
+        operation: usize,
+        /// What it does.
+        primitive: &'static str,
+    },
+    /// A window with too many taps.
+    #[error("operation {operation}: a maximum of {taps} taps cannot be proven yet, at most {most}")]
+    Taps {
+        /// Which operation.
+        operation: usize,
+        /// How many taps.
+        taps: u64,
+        /// How many at most.
+        most: usize,
+    },
+    /// Results before the clamp take too many numbers for a table.
+    #[error("operation {operation}: {numbers} numbers before the clamp, at most {most}")]
+    Wide {
+        /// Which operation.
+        operation: usize,
+        /// How many numbers.
+        numbers: i64,
+        /// How many at most.
+        most: i64,
+    },
+    /// A rounded number could stand for two.
+    #[error("operation {operation}: its first shift leaves no room in the field")]
+    Wraps {
+        /// Which operation.
+        operation: usize,
+    },
+    /// Too many inferences, or none.
+    #[error("{found} inferences in one proof, 1 to {most} are possible")]
+    Batch {
+        /// How many.
+        found: usize,
+        /// How many at most.
+        most: usize,
+    },
+    /// Too many elements for one proof.
+    #[error("the proof would have 2^{bits} cells, at most 2^{most} are possible")]
+    Large {
+        /// log2 of the cells.
+        bits: usize,
+        /// log2 of how many at most.
+        most: usize,
+    },
+    /// An output that is a secret constant.
+    #[error("output {0} is a constant, which a proof with secret weights would have to show")]
+    SecretOutput(usize),
+    /// The parameters do not reach the security that is asked for.
+    #[error("no parameters reach {asked} bits of security")]
+    Security {
+        /// How many bits are asked for.
+        asked: u32,
+    },
+}

@@ -1,0 +1,320 @@
+//! The prover.
+//!
+//! Transcript: statement; accumulators in the clear; root of the run; alpha, beta; look-ups; gamma
+//! and the point of the checks; first sum-check; claims; rho; second sum-check; openings of run and
+//! weights. `verify.rs` replays it in the same order.
+
+use crate::claims::{Challenges, Functional, Request, Tally};
+use crate::codec::Proof;
+use crate::error::ProveError;
+use crate::field::{EF, F, eq_table, int};
+use crate::logup;
+use crate::pcs::{self, Kept, Pcs, Root};
+use crate::plan::{At, Check, ColumnId, Opened, Plan, PlanError, ProductKind, Role, Tree};
+use crate::setup::{Setup, WeightsCommitment};
+use crate::statement::{Mode, Statement};
+use crate::sumcheck::{self, ProductTerm};
+use crate::transcript::Transcript;
+use crate::witness::{Witness, numbers, spread_out};
+use p3_field::PrimeCharacteristicRing;
+use p3_multi_stark::fractional_gkr::{
+    Fraction, FractionGkrProof, LeafNumerator, prove_fractional_gkr,
+};
+use p3_multilinear_util::poly::{Poly, PolyMaybePacked};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tg_tensor::{Model, Options, Runner, Tensor};
+use tg_types::Hash32;
+
+/// A model that is ready to be proven, for one number of inferences.
+#[derive(Debug)]
+pub struct Prover {
+    setup: Setup,
+    runner: Runner,
+    weights: Hash32,
+    committed: Option<Committed>,
+}
+
+/// A commitment to weights with what is needed to open it.
+struct Committed {
+    root: Root,
+    kept: Kept,
+}
+
+impl std::fmt::Debug for Committed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Committed").finish_non_exhaustive()
+    }
+}
+
+impl Prover {
+    /// Makes a model ready: plans, commits to its weights if they are secret.
+    pub fn new(model: impl Into<Arc<Model>>, mode: Mode, batch: usize) -> Result<Self, PlanError> {
+        let model = model.into();
+        let setup = Setup::new(Arc::new(model.program().clone()), mode, batch)?;
+        let committed = setup.weights.as_ref().map(|pcs| commit(&setup.plan, pcs, &model));
+        let weights = match (&committed, mode) {
+            (Some(committed), _) => WeightsCommitment::of(&committed.root).digest(),
+            (None, Mode::Committed) => Hash32::new([0; 32]),
+            (None, Mode::Public) => model.weights_root(),
+        };
+        let runner = Runner::new(model, Options { threads: 1, path: None });
+        Ok(Self { setup, runner, weights, committed })
+    }
+
+    /// The commitment to the weights; `None` if they are not secret, or there are none.
+    #[must_use]
+    pub fn commitment(&self) -> Option<WeightsCommitment> {
+        self.committed.as_ref().map(|committed| WeightsCommitment::of(&committed.root))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Runs the program on every inference's inputs and proves it.
+    pub fn prove(
+        &self,
+        inputs: Vec<Vec<Tensor>>,
+        context: Vec<u8>,
+    ) -> Result<(Statement, Proof), ProveError> {
+        let (found, expected) = (inputs.len(), self.setup.plan.batch);
+        if found != expected {
+            return Err(ProveError::Batch { found, expected });
+        }
+        let witness = Witness::new(&self.setup.plan, &self.runner, &inputs)?;
+        let statement = Statement { inputs, outputs: witness.outputs.clone(), context };
+        let proof = self.prove_witness(&statement, &witness, &witness, false);
+        Ok((statement, proof))
+    }
+
+    /// Proves a statement from two witnesses, of which a liar may choose the second for everything
+    /// after the commitment, and hide that the look-ups do not add up. For an honest prover they
+    /// are the same.
+    pub(crate) fn prove_witness(
+        &self,
+        statement: &Statement,
+        witness: &Witness,
+        shown: &Witness,
+        hide: bool,
+    ) -> Proof {
+        let plan = &self.setup.plan;
+        let mut transcript = self.setup.begin(statement, &self.weights);
+        if let (Some(pcs), Some(committed)) = (&self.setup.weights, &self.committed) {
+            pcs.absorb(&committed.root, transcript.sponge());
+        }
+        let clear: Vec<F> = shown.clear.iter().map(|sum| int((*sum).into())).collect();
+        transcript.absorb_base("accumulators", &clear);
+        let tables = witness.tables(plan, Tree::Run);
+        let (root, kept) = self.setup.run.commit(&tables, transcript.sponge());
+        let mut challenges = Challenges {
+            alpha: transcript.draw("alpha"),
+            beta: transcript.draw("beta"),
+            ..Challenges::default()
+        };
+        let (lookups, point) = look_up(plan, shown, &challenges, hide, &mut transcript);
+        challenges.lookups = point;
+        challenges.gamma = transcript.draw("gamma");
+        challenges.checks = transcript.draw_point("checks", plan.check_bits());
+        let requests = plan.requests(&challenges);
+        let terms = self.products(shown, &challenges, &requests);
+        let mut claims = Vec::new();
+        let products = (!terms.is_empty()).then(|| {
+            let summed = sumcheck::prove(terms, plan.product_degree(), &mut transcript);
+            challenges.products = summed.point;
+            claims = self.claims(shown, &challenges, summed.factors);
+            summed.proof
+        });
+        transcript.absorb("claims", &claims);
+        challenges.rho = transcript.draw("rho");
+        let tally = Tally::new(plan, &challenges, &requests, None);
+        let terms = self.functionals(shown, &challenges, &tally.functionals);
+        let functionals = (!terms.is_empty()).then(|| {
+            let summed = sumcheck::prove(terms, 2, &mut transcript);
+            challenges.functionals = summed.point;
+            summed.proof
+        });
+        let points = points(plan, Tree::Run, &challenges);
+        let opening = self.setup.run.open(kept, points, transcript.sponge());
+        let weights = match (&self.setup.weights, &self.committed) {
+            (Some(pcs), Some(committed)) => {
+                let points = self::points(plan, Tree::Weights, &challenges);
+                Some(pcs.open(committed.kept.clone(), points, transcript.sponge()))
+            }
+            (None, _) | (_, None) => None,
+        };
+        let clear = shown.clear.clone();
+        Proof { clear, root, lookups, products, claims, functionals, opening, weights }
+    }
+
+    /// The terms of the first sum-check.
+    fn products(
+        &self,
+        witness: &Witness,
+        challenges: &Challenges,
+        requests: &BTreeMap<usize, Request>,
+    ) -> Vec<ProductTerm> {
+        let plan = &self.setup.plan;
+        let model = self.runner.model();
+        let mut terms = Vec::with_capacity(plan.products.len());
+        for (index, product) in plan.products.iter().enumerate() {
+            terms.push(match &product.kind {
+                ProductKind::Linear(shape) => {
+                    let request = &requests[&product.operation];
+                    let x = |inference: usize| witness.read(plan, shape.x, inference);
+                    let left = shape.left_table(&request.all_rows(), x);
+                    let weights = model.constant(shape.weights).expect("weights are a constant");
+                    ProductTerm::new(vec![left, shape.right_table(&request.columns, weights)])
+                }
+                ProductKind::Max { taps } => {
+                    let layout = plan.layout_of(product.operation);
+                    let power = plan.check_power(challenges, Check::Max(index));
+                    let bits = layout.bits();
+                    let point = &challenges.checks[challenges.checks.len() - bits..];
+                    let power = power.unwrap_or_default();
+                    let weights = Poly::new_from_point(point, power).into_evals();
+                    let mut factors = vec![weights];
+                    let made = &witness.values[plan.value_of(product.operation).index()];
+                    for tap in 0..*taps {
+                        let read = witness.tap(plan, product.operation, tap);
+                        let excess: Vec<i32> = made.iter().zip(read).map(|(a, b)| a - b).collect();
+                        let cells = spread_out(layout, &excess);
+                        factors.push(cells.into_iter().map(EF::from).collect());
+                    }
+                    ProductTerm::new(factors)
+                }
+            });
+        }
+        terms
+    }
+
+    /// What is claimed at the end of the first sum-check: both factors of a linear operation; a
+    /// maximum and what its taps read.
+    fn claims(&self, witness: &Witness, challenges: &Challenges, factors: Vec<Vec<EF>>) -> Vec<EF> {
+        let plan = &self.setup.plan;
+        let mut claims = Vec::with_capacity(plan.claims());
+        for (index, (product, factors)) in plan.products.iter().zip(factors).enumerate() {
+            match product.kind {
+                ProductKind::Linear(_) => claims.extend(factors),
+                ProductKind::Max { .. } => {
+                    let layout = plan.layout_of(product.operation);
+                    let cells = &witness.values[plan.value_of(product.operation).index()];
+                    let weights = eq_table(plan.product_point(challenges, index));
+                    let cells = spread_out(layout, cells);
+                    let made: EF = weights.iter().zip(cells).map(|(w, cell)| *w * cell).sum();
+                    claims.push(made);
+                    claims.extend(factors.iter().skip(1).map(|excess| made - *excess));
+                }
+            }
+        }
+        claims
+    }
+
+    /// The terms of the second sum-check: weights times columns.
+    fn functionals(
+        &self,
+        witness: &Witness,
+        challenges: &Challenges,
+        functionals: &BTreeMap<(ColumnId, At), Vec<Functional>>,
+    ) -> Vec<ProductTerm> {
+        let plan = &self.setup.plan;
+        let term = |(column, at): (ColumnId, At)| {
+            let spec = &plan.columns[column.0];
+            let cells = match at {
+                At::Slice(product) => self.slice(challenges, product),
+                At::Lookups | At::Product(_) | At::Functional => {
+                    witness.column(plan, spec).into_iter().map(EF::from).collect()
+                }
+            };
+            let mut weights = vec![EF::ZERO; cells.len()];
+            for functional in functionals.get(&(column, at)).into_iter().flatten() {
+                add_weights(plan, column, at, functional, &mut weights);
+            }
+            ProductTerm::new(vec![weights, cells])
+        };
+        plan.functionals().into_iter().map(term).collect()
+    }
+
+    /// Secret weights at the point where a product ended, a number for each column.
+    fn slice(&self, challenges: &Challenges, product: usize) -> Vec<EF> {
+        let plan = &self.setup.plan;
+        let ProductKind::Linear(shape) = &plan.products[product].kind else { return Vec::new() };
+        let point = plan.product_point(challenges, product);
+        let weights = self.runner.model().constant(shape.weights).expect("a constant");
+        let mut slice = shape.slice(point, weights);
+        slice.resize(1 << crate::field::bits_of(shape.columns), EF::ZERO);
+        slice
+    }
+}
+
+/// Adds a functional's weights to those of a column's cells.
+fn add_weights(plan: &Plan, column: ColumnId, at: At, functional: &Functional, to: &mut [EF]) {
+    let layout = &plan.columns[column.0].layout;
+    let cells = match at {
+        At::Slice(_) => (0..functional.cells.len() as u32).collect(),
+        At::Lookups | At::Product(_) | At::Functional => layout.cells(),
+    };
+    for (inference, weight) in functional.batch.iter().enumerate() {
+        let to = &mut to[inference << layout.inner_bits()..];
+        for (cell, factor) in cells.iter().zip(&functional.cells) {
+            to[*cell as usize] += *weight * *factor;
+        }
+    }
+}
+
+/// Commits to the weights, on a transcript of its own: the root is absorbed again by every proof.
+fn commit(plan: &Plan, pcs: &Pcs, model: &Model) -> Committed {
+    let mut tables = Vec::new();
+    for column in plan.columns.iter().filter(|column| column.tree == Tree::Weights) {
+        let numbers: Vec<i32> = match column.role {
+            Role::Constant(constant) => numbers(&model.constants()[constant]).collect(),
+            Role::Value(_) | Role::Limb(..) | Role::Multiplicity(_) | Role::Filler => Vec::new(),
+        };
+        tables.push(vec![spread_out(&column.layout, &numbers)]);
+    }
+    let (root, kept) = pcs.commit(&tables, &mut pcs::sponge());
+    Committed { root, kept }
+}
+
+/// Where the columns of a commitment are opened, in order.
+pub(crate) fn points(plan: &Plan, tree: Tree, challenges: &Challenges) -> Vec<Vec<EF>> {
+    let point = |opened: &Opened| plan.point(challenges, opened.columns[0], opened.at);
+    plan.opened(tree).iter().map(point).collect()
+}
+
+/// Proves the look-ups; gives the point where they end.
+fn look_up(
+    plan: &Plan,
+    witness: &Witness,
+    challenges: &Challenges,
+    hide: bool,
+    transcript: &mut Transcript,
+) -> (FractionGkrProof<EF>, Vec<EF>) {
+    let leaves = logup::leaves(plan, witness, challenges);
+    let hidden = hide.then(|| hide_imbalance(&leaves));
+    let numerators = Poly::new(leaves.numerators);
+    let denominators = pack(leaves.denominators);
+    let n = match &hidden {
+        Some(hidden) => LeafNumerator::Ext(hidden),
+        None => LeafNumerator::Base(&numerators),
+    };
+    let fraction = Fraction { n, d: &denominators };
+    let (proof, output) = prove_fractional_gkr::<F, EF, _>(fraction, transcript.sponge());
+    (proof, output.point.as_slice().to_vec())
+}
+
+fn pack(elements: Vec<EF>) -> PolyMaybePacked<F, EF> {
+    PolyMaybePacked::Packed(Poly::new(elements).pack::<F, EF>())
+}
+
+/// A liar's numerators: the last leaf takes whatever is missing to a sum of zero.
+fn hide_imbalance(leaves: &logup::Leaves) -> PolyMaybePacked<F, EF> {
+    let mut numerators: Vec<EF> = leaves.numerators.iter().map(|n| EF::from(*n)).collect();
+    let inverses = p3_field::batch_multiplicative_inverse(&leaves.denominators);
+    let sum: EF = numerators.iter().zip(&inverses).map(|(n, inverse)| *n * *inverse).sum();
+    if let (Some(last), Some(denominator)) = (numerators.last_mut(), leaves.denominators.last()) {
+        *last -= sum * *denominator;
+    }
+    pack(numerators)
+}

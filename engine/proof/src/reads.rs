@@ -1,0 +1,241 @@
+//! What operations read, as weights: a claim about an operation becomes claims about what it reads.
+//!
+//! For sums, moves and maxima the element's own definition (`tg_tensor::element`) is asked which
+//! elements it reads and with which factors, so this file cannot disagree with it. Products with
+//! weights are too many for that; their windows are walked here.
+
+use crate::field::{EF, Fold, dot_base, eq_table, ext, int};
+use crate::plan::LinearShape;
+use p3_field::PrimeCharacteristicRing;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use tg_tensor::Tensor;
+use tg_tensor::element::Element;
+use tg_tensor::program::{Program, ValueId, Window};
+
+/// Weights for the elements of values, and a constant.
+#[derive(Default)]
+pub(crate) struct Weights {
+    pub(crate) cells: BTreeMap<ValueId, Vec<EF>>,
+    pub(crate) constant: EF,
+}
+
+impl Weights {
+    fn add(&mut self, program: &Program, value: ValueId, index: usize, weight: EF) {
+        let len = program.specs()[value.index()].elements();
+        self.cells.entry(value).or_insert_with(|| vec![EF::ZERO; len])[index] += weight;
+    }
+}
+
+/// One term of an element: what it reads, with which factor, and what it adds anyway.
+struct Affine {
+    read: Option<(ValueId, usize)>,
+    factor: i64,
+    constant: i64,
+}
+
+fn affine(element: &Element<'_>, term: u64) -> Affine {
+    let mut read = None;
+    let mut with = |number: i32| {
+        let look = &mut |value: ValueId, index: usize| {
+            read = Some((value, index));
+            Ok::<i32, Infallible>(number)
+        };
+        let Ok(state) = element.absorb(0, term, look);
+        state
+    };
+    let constant = with(0);
+    let factor = with(1) - constant;
+    Affine { read, factor, constant }
+}
+
+/// The weights of what an operation reads whose state is a sum: a join, sum or move. `weights` are
+/// those of its accumulators.
+pub(crate) fn summed(program: &Program, operation: usize, weights: &[EF]) -> Weights {
+    let mut found = Weights::default();
+    for (index, weight) in weights.iter().enumerate() {
+        let element = Element::new(program, operation, index).expect("weights are of elements");
+        found.constant += *weight * int(element.start());
+        for term in 0..element.terms() {
+            let Affine { read, factor, constant } = affine(&element, term);
+            if constant != 0 {
+                found.constant += *weight * int(constant);
+            }
+            if let Some((value, at)) = read {
+                let weight = if factor == 1 { *weight } else { *weight * int(factor) };
+                found.add(program, value, at, weight);
+            }
+        }
+    }
+    found
+}
+
+/// The weights of what one tap of a maximum reads; padding counts as the start.
+pub(crate) fn tapped(program: &Program, operation: usize, tap: usize, weights: &[EF]) -> Weights {
+    let mut found = Weights::default();
+    for (index, weight) in weights.iter().enumerate() {
+        let element = Element::new(program, operation, index).expect("weights are of elements");
+        match tap_of(&element, tap) {
+            Some((value, at)) => found.add(program, value, at, *weight),
+            None => found.constant += *weight * int(element.start()),
+        }
+    }
+    found
+}
+
+/// The element that a tap reads; `None` is padding.
+pub(crate) fn tap_of(element: &Element<'_>, tap: usize) -> Option<(ValueId, usize)> {
+    let mut read = None;
+    let look = &mut |value: ValueId, index: usize| {
+        read = Some((value, index));
+        Ok::<i32, Infallible>(0)
+    };
+    let Ok(_) = element.absorb(0, tap as u64, look);
+    read
+}
+
+/// The input place that a tap of an output place reads; `None` is padding.
+fn place_read(window: &Window, place: usize, tap: usize) -> Option<usize> {
+    let (out_width, kernel_width) = (window.out_width as usize, window.kernel_width as usize);
+    let positions = window.positions() as usize;
+    let (image, position) = (place / positions, place % positions);
+    let row = window.row((position / out_width) as u32, (tap / kernel_width) as u32)?;
+    let column = window.column((position % out_width) as u32, (tap % kernel_width) as u32)?;
+    let line = image * window.height as usize + row as usize;
+    Some(line * window.width as usize + column as usize)
+}
+
+impl LinearShape {
+    fn taps(&self) -> usize {
+        self.window.taps() as usize
+    }
+
+    /// Cells of the sum: groups, taps, channels of a group, each padded.
+    fn cells(&self) -> usize {
+        1 << (self.group_bits + self.tap_bits + self.each_bits)
+    }
+
+    /// Weights of groups, taps and channels at a point of the sum.
+    pub(crate) fn split_weights(&self, point: &[EF]) -> [Vec<EF>; 3] {
+        let (groups, rest) = point.split_at(self.group_bits);
+        let (taps, each) = rest.split_at(self.tap_bits);
+        [groups, taps, each].map(eq_table)
+    }
+
+    /// What is read, summed over places: `rows` are the weights of all places of all inferences, x
+    /// gives the numbers of one.
+    pub(crate) fn left_table<'a>(&self, rows: &[EF], x: impl Fn(usize) -> &'a [i32]) -> Vec<EF> {
+        let (channels, each) = (self.window.channels as usize, self.each);
+        let places = (self.window.batch as usize) * self.window.positions() as usize;
+        let mut fold = Fold::new(self.cells());
+        let mut row = vec![0_i16; self.cells()];
+        for (index, weight) in rows.iter().enumerate() {
+            let read = x(index / places);
+            for tap in 0..self.taps() {
+                let place = place_read(&self.window, index % places, tap);
+                for group in 0..self.groups {
+                    let at = ((group << self.tap_bits) + tap) << self.each_bits;
+                    let to = &mut row[at..at + each];
+                    match place {
+                        // A factor has 16 bits; the program's checks say so.
+                        Some(place) => {
+                            let from = &read[place * channels + group * each..][..each];
+                            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as i16);
+                        }
+                        None => to.fill(self.pad as i16),
+                    }
+                }
+            }
+            fold.add(*weight, 0, &row);
+        }
+        fold.finish()
+    }
+
+    /// The weights, summed over columns.
+    pub(crate) fn right_table(&self, columns: &[EF], weights: &Tensor) -> Vec<EF> {
+        let terms = self.taps() * self.each;
+        let mut fold = Fold::new(self.cells());
+        let mut row = vec![0_i16; 1 << (self.tap_bits + self.each_bits)];
+        for (column, weight) in columns.iter().enumerate() {
+            for tap in 0..self.taps() {
+                let from = column * terms + tap * self.each;
+                narrow(weights, from, &mut row[tap << self.each_bits..][..self.each]);
+            }
+            let group = column / (self.columns / self.groups);
+            fold.add(*weight, group << (self.tap_bits + self.each_bits), &row);
+        }
+        fold.finish()
+    }
+
+    /// The weights of each column at a point of the sum of one group.
+    pub(crate) fn slice(&self, point: &[EF], weights: &Tensor) -> Vec<EF> {
+        let [_, taps, each] = self.split_weights(point);
+        let mut factors = Vec::with_capacity(self.taps() * self.each);
+        for tap in taps.iter().take(self.taps()) {
+            factors.extend(each.iter().take(self.each).map(|channel| *tap * *channel));
+        }
+        let mut row = vec![0_i16; factors.len()];
+        let column = |column: usize| {
+            narrow(weights, column * factors.len(), &mut row);
+            dot_base(&factors, row.iter().map(|weight| int((*weight).into())))
+        };
+        (0..self.columns).map(column).collect()
+    }
+
+    /// The weights of the elements that are read, at a point of the sum.
+    pub(crate) fn left_weights(&self, rows: &[EF], point: &[EF]) -> (Vec<EF>, EF) {
+        let [groups, taps, each] = self.split_weights(point);
+        let (window, channels) = (&self.window, self.window.channels as usize);
+        let places = (window.batch * window.height * window.width) as usize;
+        let mut by_place = vec![EF::ZERO; places];
+        let mut padded = EF::ZERO;
+        for (place, weight) in rows.iter().enumerate() {
+            for (tap, factor) in taps.iter().take(self.taps()).enumerate() {
+                let product = *weight * *factor;
+                match place_read(window, place, tap) {
+                    Some(read) => by_place[read] += product,
+                    None => padded += product,
+                }
+            }
+        }
+        let mut by_channel = Vec::with_capacity(channels);
+        for group in groups.iter().take(self.groups) {
+            by_channel.extend(each.iter().take(self.each).map(|weight| *group * *weight));
+        }
+        let constant = padded * by_channel.iter().copied().sum::<EF>() * ext(self.pad);
+        let cells = by_place
+            .into_iter()
+            .flat_map(|place| by_channel.iter().map(move |channel| place * *channel))
+            .collect();
+        (cells, constant)
+    }
+
+    /// The weights of the weights, at a point of the sum.
+    pub(crate) fn right_weights(&self, columns: &[EF], point: &[EF]) -> Vec<EF> {
+        let [groups, taps, each] = self.split_weights(point);
+        let mut cells = Vec::with_capacity(columns.len() * self.taps() * self.each);
+        for (column, weight) in columns.iter().enumerate() {
+            let weight = *weight * groups[column / (self.columns / self.groups)];
+            for tap in taps.iter().take(self.taps()) {
+                let weight = weight * *tap;
+                cells.extend(each.iter().take(self.each).map(|channel| weight * *channel));
+            }
+        }
+        cells
+    }
+}
+
+/// Elements of a tensor of at most 16 bits.
+fn narrow(tensor: &Tensor, from: usize, to: &mut [i16]) {
+    match tensor {
+        Tensor::I8(all) => {
+            let from = &all[from..from + to.len()];
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = (*from).into());
+        }
+        Tensor::I16(all) => to.copy_from_slice(&all[from..from + to.len()]),
+        Tensor::I32(all) => {
+            let from = &all[from..from + to.len()];
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as i16);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! How likely a false statement passes, term by term.
+//!
+//! All terms are proven in the model in which the sponge is a random oracle; none rests on a
+//! conjecture about codes (the Johnson bound is a theorem). A root stands for a short list of
+//! polynomials until it is opened, so every term of our own is charged once for each of them.
+
+use crate::field::PRIME;
+use crate::pcs::Soundness;
+use crate::plan::Plan;
+
+/// The fewest bits of security with which a proof is made or accepted.
+pub const SECURITY_BITS_MIN: u32 = 100;
+
+/// One way in which a false statement could pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    /// What it is.
+    pub name: &'static str,
+    /// -log2 of its probability.
+    pub bits: f64,
+}
+
+/// All terms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The terms.
+    pub terms: Vec<Term>,
+    /// -log2 of their sum.
+    pub bits: f64,
+}
+
+impl Report {
+    /// The terms of a plan's proof with these commitments.
+    pub(crate) fn new(plan: &Plan, run: Soundness, weights: Option<Soundness>) -> Self {
+        let candidates: f64 =
+            run.candidates_log2 + weights.map_or(0.0, |weights| weights.candidates_log2);
+        let field = 5.0 * (PRIME as f64).log2();
+        let of = |name: &'static str, degree: f64| {
+            let bits =
+                if degree > 0.0 { field - degree.log2() - candidates } else { f64::INFINITY };
+            Term { name, bits }
+        };
+        let leaves = 2_f64.powi(plan.leaf_bits as i32);
+        let layers = plan.leaf_bits as f64;
+        let rounds = plan.product_bits() * plan.product_degree();
+        let functionals = plan.functionals();
+        let second =
+            functionals.iter().map(|(column, at)| plan.functional_bits(*column, *at)).max();
+        let mut terms = vec![Term { name: "opening of the run", bits: run.bits }];
+        if let Some(weights) = weights {
+            terms.push(Term { name: "opening of the weights", bits: weights.bits });
+        }
+        terms.extend([
+            // Cleared of denominators the sum has degree 2 (beta^2) in each of the leaves; a zero
+            // denominator is charged as much again.
+            of("look-ups: alpha, beta", 4.0 * leaves),
+            // Layer i has i rounds of degree 3, one challenge that joins numerator and denominator
+            // and one that joins two halves.
+            of("look-ups: layers", 1.5 * layers * (layers + 1.0) + 2.0 * layers),
+            of("checks: gamma and point", (plan.checks.len() + plan.check_bits()) as f64),
+            of("first sum-check", rounds as f64),
+            of("claims: rho", plan.claims() as f64),
+            of("second sum-check", 2.0 * second.unwrap_or(0) as f64),
+        ]);
+        terms.retain(|term| term.bits.is_finite());
+        let sum: f64 = terms.iter().map(|term| 2_f64.powf(-term.bits)).sum();
+        Self { terms, bits: -sum.log2() }
+    }
+}

@@ -1,0 +1,121 @@
+//! Whole proofs: honest ones of all kinds, and every lie that we could think of.
+
+mod lies;
+mod programs;
+mod random;
+
+use crate::{Mode, Proof, Prover, Statement, Verifier, VerifyError};
+use programs::Net;
+use std::sync::Arc;
+use tg_tensor::{Model, Tensor};
+
+/// A proven statement with the verifier that accepts it.
+struct Proven {
+    prover: Prover,
+    verifier: Verifier,
+    statement: Statement,
+    proof: Proof,
+}
+
+const CONTEXT: &[u8] = b"chain, job, provider";
+
+fn verifier(model: &Arc<Model>, prover: &Prover, mode: Mode, batch: usize) -> Verifier {
+    match mode {
+        Mode::Public => Verifier::public(model.clone(), batch),
+        Mode::Committed => Verifier::committed(model.program().clone(), prover.commitment(), batch),
+    }
+    .expect("what can be proven can be verified")
+}
+
+fn proven(model: &Arc<Model>, mode: Mode, inputs: Vec<Vec<Tensor>>) -> Proven {
+    let batch = inputs.len();
+    let prover = Prover::new(model.clone(), mode, batch).expect("a program that can be proven");
+    let verifier = verifier(model, &prover, mode, batch);
+    let (statement, proof) = prover.prove(inputs, CONTEXT.to_vec()).expect("inputs that fit");
+    Proven { prover, verifier, statement, proof }
+}
+
+impl Proven {
+    fn check(&self) -> Result<f64, VerifyError> {
+        self.verifier.verify(&self.statement, &self.proof.to_bytes()).map(|report| report.bits)
+    }
+
+    fn refuses(&self, statement: &Statement, proof: &Proof) -> bool {
+        self.verifier.verify(statement, &proof.to_bytes()).is_err()
+    }
+}
+
+#[test]
+fn honest_proofs_of_all_nets_and_modes_are_accepted() {
+    for net in Net::ALL {
+        let model = net.model();
+        for mode in [Mode::Public, Mode::Committed] {
+            for batch in [1, 3, 4] {
+                let inputs = (0..batch).map(|seed| net.inputs(seed)).collect();
+                let proven = proven(&model, mode, inputs);
+                let bits = proven.check();
+                assert!(bits.clone().is_ok_and(|bits| bits >= 100.0), "{net:?} {mode:?} {bits:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn outputs_of_a_proof_are_those_of_the_program() {
+    let model = Net::Convolution.model();
+    let inputs = Net::Convolution.inputs(5);
+    let proven = proven(&model, Mode::Public, vec![inputs.clone()]);
+    let runner = tg_tensor::Runner::new(model, tg_tensor::Options::default());
+    assert_eq!(Ok(proven.statement.outputs[0].clone()), runner.run(&inputs));
+}
+
+#[test]
+fn proof_for_another_context_program_or_model_is_refused() {
+    let model = Net::Convolution.model();
+    let proven = proven(&model, Mode::Public, vec![Net::Convolution.inputs(1)]);
+    assert!(proven.check().is_ok());
+
+    let mut other = proven.statement.clone();
+    other.context[0] ^= 1;
+    assert!(proven.refuses(&other, &proven.proof));
+
+    let other = Net::Convolution.model_with(1);
+    assert_eq!(other.program().specs(), model.program().specs());
+    let verifier = Verifier::public(other, 1).expect("it can be proven");
+    assert!(verifier.verify(&proven.statement, &proven.proof.to_bytes()).is_err());
+
+    let verifier = Verifier::public(model, 2).expect("it can be proven");
+    let found = verifier.verify(&proven.statement, &proven.proof.to_bytes());
+    assert_eq!(found, Err(VerifyError::Batch { found: 1, expected: 2 }));
+}
+
+#[test]
+fn proof_against_another_commitment_is_refused() {
+    let (model, other) = (Net::Dense.model(), Net::Dense.model_with(1));
+    let proven = proven(&model, Mode::Committed, vec![Net::Dense.inputs(1)]);
+    let prover = Prover::new(other.clone(), Mode::Committed, 1).expect("it can be proven");
+    assert_ne!(prover.commitment(), proven.prover.commitment());
+    let verifier = verifier(&other, &prover, Mode::Committed, 1);
+    assert!(verifier.verify(&proven.statement, &proven.proof.to_bytes()).is_err());
+}
+
+#[test]
+fn weights_commitment_does_not_depend_on_the_batch_and_is_read_back() {
+    let model = Net::Dense.model();
+    let commitment = |batch: usize| {
+        let prover = Prover::new(model.clone(), Mode::Committed, batch).expect("it can be proven");
+        prover.commitment().expect("it has weights")
+    };
+    assert_eq!(commitment(1), commitment(5));
+    let bytes = commitment(1).to_bytes();
+    assert_eq!(crate::WeightsCommitment::from_bytes(&bytes), Some(commitment(1)));
+    assert_eq!(crate::WeightsCommitment::from_bytes(&[0xff; 32]), None);
+}
+
+#[test]
+fn proof_of_unprovable_primitive_is_refused_by_name() {
+    let model = Net::ArgMax.model();
+    let refused = Prover::new(model, Mode::Public, 1).map(|_| ());
+    let expected = crate::PlanError::Primitive { operation: 1, primitive: "ArgMax" };
+    assert_eq!(refused, Err(expected));
+}

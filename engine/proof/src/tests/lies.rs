@@ -1,0 +1,215 @@
+//! Provers that lie, with all their power: they choose what they commit to, run look-ups and
+//! sum-checks on other numbers, and hide that look-ups do not add up.
+
+use super::programs::Net;
+use super::{CONTEXT, Proven, proven};
+use crate::plan::{Holder, Role};
+use crate::witness::Witness;
+use crate::{Mode, Proof, Statement, VerifyError};
+use tg_tensor::{Options, Runner, Tensor};
+
+struct Liar {
+    proven: Proven,
+    witness: Witness,
+}
+
+impl Liar {
+    fn new(net: Net, mode: Mode, batch: i64) -> Self {
+        let model = net.model();
+        let inputs: Vec<Vec<Tensor>> = (0..batch).map(|seed| net.inputs(seed)).collect();
+        let proven = proven(&model, mode, inputs.clone());
+        let runner = Runner::new(model, Options { threads: 1, path: None });
+        let witness = Witness::new(&proven.prover.setup().plan, &runner, &inputs);
+        Self { witness: witness.expect("inputs that fit"), proven }
+    }
+
+    /// Whether a proof of the statement from these numbers is refused: when they are committed, and
+    /// when only the commitment or only the rest has them. The first of these differs from the
+    /// honest proof.
+    fn is_refused(&self, statement: &Statement, lie: &Witness) -> bool {
+        let prove = |committed: &Witness, shown: &Witness| {
+            self.proven.prover.prove_witness(statement, committed, shown, true)
+        };
+        let honest = self.proven.proof.to_bytes();
+        let all = [prove(lie, lie), prove(lie, &self.witness), prove(&self.witness, lie)];
+        // A lie that nothing but the commitment shows leaves the honest proof, if it is not there.
+        all.iter().all(|proof| proof.to_bytes() == honest || self.proven.refuses(statement, proof))
+    }
+}
+
+fn cases() -> impl Iterator<Item = Liar> {
+    let nets = Net::ALL.into_iter().flat_map(|net| [(net, 1), (net, 3)]);
+    nets.map(|(net, batch)| Liar::new(net, Mode::Public, batch))
+}
+
+#[test]
+fn proof_that_hides_nothing_is_accepted() {
+    for liar in cases() {
+        let (statement, witness) = (&liar.proven.statement, &liar.witness);
+        let proof = liar.proven.prover.prove_witness(statement, witness, witness, true);
+        assert!(!liar.proven.refuses(statement, &proof));
+    }
+}
+
+#[test]
+fn wrong_activation_is_refused() {
+    for liar in cases() {
+        let plan = &liar.proven.prover.setup().plan;
+        for (value, holder) in plan.holders.iter().enumerate() {
+            let Holder::Column(column) = holder else { continue };
+            let Role::Value(operation) = plan.columns[column.0].role else { continue };
+            for at in [0, liar.witness.values[value].len() - 1] {
+                let mut lie = liar.witness.clone();
+                lie.values[value][at] ^= 1;
+                // The pair that is looked up is the false one, or the one in the table.
+                assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} at {at}");
+                for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
+                    if group.what == crate::plan::Lookup::Clamp(operation) {
+                        pairs[at].1 ^= 1;
+                    }
+                }
+                assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} at {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn remainder_out_of_its_range_is_refused() {
+    for liar in cases() {
+        let plan = &liar.proven.prover.setup().plan;
+        for (index, group) in plan.groups.iter().enumerate() {
+            let crate::plan::Lookup::Limb(operation, place) = group.what else { continue };
+            let size = plan.tables[group.table].size() as i32;
+            let mut lie = liar.witness.clone();
+            let limb = &mut lie.limbs.get_mut(&operation).expect("it has limbs")[place][0];
+            *limb += size;
+            lie.lookups[index][0].0 += size;
+            for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
+                if group.what == crate::plan::Lookup::Clamp(operation) {
+                    pairs[0].0 -= 1;
+                }
+            }
+            assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} limb {place}");
+        }
+    }
+}
+
+#[test]
+fn wrong_multiplicity_is_refused() {
+    for liar in cases() {
+        for table in 0..liar.witness.multiplicities.len() {
+            let mut lie = liar.witness.clone();
+            lie.multiplicities[table][1] += 1;
+            assert!(liar.is_refused(&liar.proven.statement, &lie), "table {table}");
+        }
+    }
+}
+
+#[test]
+fn false_accumulator_with_fitting_output_is_refused() {
+    let liar = Liar::new(Net::Dense, Mode::Public, 1);
+    let mut lie = liar.witness.clone();
+    lie.clear[0] += 2;
+    let mut statement = liar.proven.statement.clone();
+    let mut numbers = statement.outputs[0][0].to_numbers();
+    numbers[0] += 3;
+    let spec = liar.proven.prover.setup().plan.program.specs().last().copied().expect("an output");
+    statement.outputs[0][0] = Tensor::new(&spec, &numbers).expect("of the range");
+    let prove =
+        |shown: &Witness| liar.proven.prover.prove_witness(&statement, &liar.witness, shown, true);
+    let bytes = |proof: Proof| liar.proven.verifier.verify(&statement, &proof.to_bytes()).map(drop);
+    assert_eq!(bytes(prove(&lie)), Err(VerifyError::Claims));
+    assert_eq!(bytes(prove(&liar.witness)), Err(VerifyError::Accumulators));
+}
+
+#[test]
+fn accumulators_that_are_equal_in_the_field_only_are_refused() {
+    let liar = Liar::new(Net::Dense, Mode::Public, 1);
+    let mut proof = liar.proven.proof.clone();
+    let moved = i64::from(proof.clear[0]) - proof.clear[0].signum() as i64 * crate::field::PRIME;
+    proof.clear[0] = moved as i32;
+    let found = liar.proven.verifier.verify(&liar.proven.statement, &proof.to_bytes());
+    assert_eq!(found.map(drop), Err(VerifyError::Accumulators));
+}
+
+#[test]
+fn wrong_outputs_are_refused_even_with_a_proof_made_for_them() {
+    for liar in cases() {
+        let program = &liar.proven.prover.setup().plan.program;
+        for (index, output) in program.outputs().iter().enumerate() {
+            let spec = program.specs()[output.value.index()];
+            let mut statement = liar.proven.statement.clone();
+            let mut numbers = statement.outputs[0][index].to_numbers();
+            numbers[0] += if numbers[0] < i64::from(spec.hi) { 1 } else { -1 };
+            statement.outputs[0][index] = Tensor::new(&spec, &numbers).expect("of the range");
+            let mut lie = liar.witness.clone();
+            lie.values[output.value.index()][0] = numbers[0] as i32;
+            assert!(liar.is_refused(&statement, &lie));
+            assert!(liar.is_refused(&statement, &liar.witness));
+        }
+    }
+}
+
+#[test]
+fn run_on_other_inputs_is_refused() {
+    for net in Net::ALL {
+        let liar = Liar::new(net, Mode::Public, 1);
+        let other = proven(&net.model(), Mode::Public, vec![net.inputs(9)]);
+        let mut statement = liar.proven.statement.clone();
+        statement.inputs = other.statement.inputs.clone();
+        assert!(liar.is_refused(&statement, &liar.witness), "{net:?}");
+        assert!(liar.proven.refuses(&liar.proven.statement, &other.proof), "{net:?}");
+    }
+}
+
+#[test]
+fn lies_with_secret_weights_are_refused() {
+    let liar = Liar::new(Net::Convolution, Mode::Committed, 1);
+    let mut lie = liar.witness.clone();
+    let hidden = liar.proven.prover.setup().plan.value_of(0);
+    lie.values[hidden.index()][3] ^= 1;
+    assert!(liar.is_refused(&liar.proven.statement, &lie));
+}
+
+/// Goal: every bit of a proof matters and none makes the verifier panic. Method: flip bits all over
+/// every section.
+#[test]
+fn flipped_bits_in_every_section_are_refused() {
+    for (net, mode) in [(Net::Convolution, Mode::Committed), (Net::Dense, Mode::Public)] {
+        let proven = proven(&net.model(), mode, vec![net.inputs(0)]);
+        let bytes = proven.proof.to_bytes();
+        let mut at = 0;
+        for (name, len) in proven.proof.sections() {
+            for flip in 0..60 {
+                let mut other = bytes.clone();
+                let place = at + (flip * 7_919 + flip * flip * 13) % len;
+                other[place] ^= 1 << (flip % 8);
+                let found = proven.verifier.verify(&proven.statement, &other);
+                assert!(found.is_err(), "{net:?} {name} byte {place}");
+            }
+            at += len;
+        }
+        assert_eq!(at, bytes.len());
+    }
+}
+
+#[test]
+fn bytes_that_are_cut_or_longer_or_no_elements_are_refused() {
+    let proven = proven(&Net::Dense.model(), Mode::Public, vec![Net::Dense.inputs(0)]);
+    let bytes = proven.proof.to_bytes();
+    let check = |bytes: &[u8]| proven.verifier.verify(&proven.statement, bytes).map(drop);
+    assert_eq!(check(&bytes), Ok(()));
+    assert_eq!(check(&[bytes.clone(), vec![0]].concat()), Err(VerifyError::Bytes));
+    for len in (0..bytes.len()).step_by(997) {
+        assert_eq!(check(&bytes[..len]), Err(VerifyError::Bytes));
+    }
+    // The root's first element as itself plus p is the same element in other bytes.
+    let at = proven.proof.sections()[0].1 + 1;
+    let mut other = bytes.clone();
+    other[at..at + 4].copy_from_slice(&[0xff; 4]);
+    assert_eq!(check(&other), Err(VerifyError::Bytes));
+    let long = vec![0; crate::PROOF_BYTES_MAX + 1];
+    assert!(matches!(check(&long), Err(VerifyError::Size { .. })));
+    assert_eq!(proven.statement.context, CONTEXT);
+}

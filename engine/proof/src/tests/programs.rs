@@ -1,0 +1,273 @@
+//! Small networks with every kind of operation that can be proven.
+
+use std::sync::Arc;
+use tg_tensor::program::{
+    Constant, Input, JoinTerm, Label, MovePart, Operand, Operation, Output, Parts, Primitive,
+    Program, Rescale, Run, Shape, Spec, ValueId, Window,
+};
+use tg_tensor::{Model, Tensor};
+use tg_types::List;
+
+/// The networks of the tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Net {
+    /// Three products, as a perceptron.
+    Dense,
+    /// Convolutions with padding, maxima, a permutation, a residual, a table, a sum.
+    Convolution,
+    /// A depthwise convolution with a first shift.
+    Depthwise,
+    /// An output that is a moved value, and one that is large.
+    Moved,
+    /// One that cannot be proven.
+    ArgMax,
+}
+
+impl Net {
+    /// Those that can be proven.
+    pub(super) const ALL: [Self; 4] =
+        [Self::Dense, Self::Convolution, Self::Depthwise, Self::Moved];
+
+    pub(super) fn model(self) -> Arc<Model> {
+        self.model_with(0)
+    }
+
+    /// The same program with other weights of the same bounds.
+    pub(super) fn model_with(self, turn: i64) -> Arc<Model> {
+        let mut net = Builder::new(turn);
+        match self {
+            Self::Dense => dense(&mut net),
+            Self::Convolution => convolution(&mut net),
+            Self::Depthwise => depthwise(&mut net),
+            Self::Moved => moved(&mut net),
+            Self::ArgMax => arg_max(&mut net),
+        }
+        Arc::new(net.finish())
+    }
+
+    pub(super) fn inputs(self, seed: i64) -> Vec<Tensor> {
+        let model = self.model();
+        let inputs = model.program().inputs().iter();
+        inputs.map(|input| tensor(&input.spec, seed * 1_000 + 17)).collect()
+    }
+}
+
+/// Numbers of a range that look random.
+fn tensor(spec: &Spec, seed: i64) -> Tensor {
+    let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
+    let number =
+        |index: i64| lo + (index * 7_919 + seed * 104_729 + index * index * 31) % (hi - lo + 1);
+    let numbers: Vec<i64> = (0..i64::from(spec.len)).map(number).collect();
+    Tensor::new(spec, &numbers).expect("numbers of the range")
+}
+
+struct Builder {
+    parts: Parts,
+    constants: Vec<Tensor>,
+    specs: Vec<Spec>,
+    turn: i64,
+}
+
+fn list<T: std::fmt::Debug, const MIN: usize, const MAX: usize>(
+    items: Vec<T>,
+) -> List<T, MIN, MAX> {
+    List::new(items).expect("tests are small")
+}
+
+fn rescale(pre_shift: u8, multipliers: Vec<i32>, shift: u8, zero: i32) -> Rescale {
+    Rescale { pre_shift, multipliers: list(multipliers), shift, zero }
+}
+
+/// Constants that a network may have.
+const CONSTANTS: u32 = 8;
+
+impl Builder {
+    fn new(turn: i64) -> Self {
+        Self { parts: Parts::default(), constants: Vec::new(), specs: Vec::new(), turn }
+    }
+
+    fn input(&mut self, len: u32, lo: i32, hi: i32) -> ValueId {
+        let spec = Spec { len, lo, hi };
+        let shape = Shape::new(vec![len]).expect("one side");
+        self.parts.inputs.push(Input { label: Label::lossy("x"), shape, spec, scaling: None });
+        self.specs.push(spec);
+        ValueId { number: 0 }
+    }
+
+    fn constant(&mut self, len: u32, lo: i32, hi: i32) -> (ValueId, Vec<i64>) {
+        let spec = Spec { len, lo, hi };
+        let mut numbers = tensor(&spec, 3 + self.constants.len() as i64).to_numbers();
+        // Turning a row round changes no bound.
+        let middle = (self.turn as usize).min(numbers.len());
+        numbers.rotate_left(middle);
+        let shape = Shape::new(vec![len]).expect("one side");
+        self.parts.constants.push(Constant { label: Label::lossy("c"), shape, spec });
+        self.constants.push(Tensor::new(&spec, &numbers).expect("of the range"));
+        (ValueId { number: self.constants.len() as u32 }, numbers)
+    }
+
+    /// An operation. Values of operations are numbered behind all constants there may be.
+    fn push(&mut self, len: u32, (lo, hi): (i32, i32), primitive: Primitive) -> ValueId {
+        let spec = Spec { len, lo, hi };
+        let label = Label::lossy("op");
+        self.parts.operations.push(Operation { label, spec, primitive });
+        ValueId { number: CONSTANTS + self.parts.operations.len() as u32 }
+    }
+
+    fn linear(
+        &mut self,
+        (x, magnitude): (ValueId, i64),
+        window: Window,
+        (columns, groups): (u32, u32),
+        rescale: Rescale,
+        range: (i32, i32),
+    ) -> ValueId {
+        let terms = window.taps() as u32 * window.channels / groups;
+        let (weights, numbers) = self.constant(columns * terms, -90, 100);
+        let (bias, offsets) = self.constant(columns, -3_000, 3_000);
+        let pad = 3;
+        let column = |column: usize| {
+            let row = &numbers[column * terms as usize..(column + 1) * terms as usize];
+            row.iter().map(|w| w.abs()).sum::<i64>() * magnitude + offsets[column].abs()
+        };
+        let bound = (0..columns as usize).map(column).max().expect("there are columns") as u32;
+        let len = window.batch * window.positions() as u32 * columns;
+        let bias = Some(bias);
+        let primitive =
+            Primitive::Linear { x, weights, bias, window, columns, groups, pad, bound, rescale };
+        self.push(len, range, primitive)
+    }
+
+    fn output(&mut self, value: ValueId, len: u32) {
+        let shape = Shape::new(vec![len]).expect("one side");
+        let label = Label::lossy("y");
+        self.parts.outputs.push(Output { label, shape, value, scaling: None });
+    }
+
+    /// Fills up the constants; numbers are given when the program is finished.
+    fn finish(mut self) -> Model {
+        while self.constants.len() < CONSTANTS as usize {
+            self.constant(1, 0, 0);
+        }
+        // Values are numbered inputs, constants, operations; there is one input.
+        let program = Program::new(self.parts).expect("a program of the tests");
+        Model::new(program, self.constants).expect("a model of the tests")
+    }
+}
+
+fn dense(net: &mut Builder) {
+    let x = net.input(20, -128, 127);
+    let first = rescale(0, (0..12).map(|c| 900 + c * 7).collect(), 17, -9);
+    let a = net.linear((x, 128), Window::rows(1, 20), (12, 1), first, (-128, 127));
+    let b =
+        net.linear((a, 128), Window::rows(1, 12), (7, 1), rescale(0, vec![800], 16, 0), (0, 127));
+    let c = net.linear(
+        (b, 127),
+        Window::rows(1, 7),
+        (5, 1),
+        rescale(0, vec![3], 1, 2),
+        (-99_000, 99_000),
+    );
+    net.output(c, 5);
+}
+
+fn same(side: u32, channels: u32) -> Window {
+    Window {
+        height: side,
+        width: side,
+        out_height: side,
+        out_width: side,
+        kernel_height: 3,
+        kernel_width: 3,
+        pad_top: 1,
+        pad_left: 1,
+        ..Window::rows(1, channels)
+    }
+}
+
+fn pool(side: u32, channels: u32) -> Window {
+    Window {
+        height: side,
+        width: side,
+        out_height: side / 2,
+        out_width: side / 2,
+        kernel_height: 2,
+        kernel_width: 2,
+        stride_height: 2,
+        stride_width: 2,
+        ..Window::rows(1, channels)
+    }
+}
+
+fn natural(value: ValueId, strides: Vec<u32>) -> Operand {
+    Operand { value, strides: list(strides) }
+}
+
+fn convolution(net: &mut Builder) {
+    let x = net.input(72, -128, 127);
+    let factors = rescale(0, vec![700, 650, 610], 18, 5);
+    let a = net.linear((x, 128), same(6, 2), (3, 1), factors, (-128, 127));
+    let b = net.push(27, (-128, 127), Primitive::Max { x: a, window: pool(6, 3) });
+    let c = net.linear((b, 128), same(3, 3), (3, 1), rescale(0, vec![700], 18, 0), (-128, 127));
+    let sides = list(vec![9, 3]);
+    let term = |value: ValueId, factors: Vec<i32>| JoinTerm {
+        operand: natural(value, vec![3, 1]),
+        multipliers: list(factors),
+    };
+    let terms = list(vec![term(b, vec![5, -6, 7]), term(c, vec![9])]);
+    let join = Primitive::Join { sides, terms, constant: list(vec![1, 2, 3]), shift: 4 };
+    let d = net.push(27, (-100, 100), join);
+    let entries = list((-100..=100).map(|x: i16| x * x / 100 - 50).collect());
+    let e = net.push(27, (-100, 127), Primitive::Table { x: d, entries });
+    let window = Window { height: 3, width: 3, ..Window::rows(1, 3) };
+    let window = Window { kernel_height: 3, kernel_width: 2, out_width: 2, ..window };
+    let sum = Primitive::Sum { x: e, window, offset: 4, rescale: rescale(0, vec![20, 30], 6, -1) };
+    let f = net.push(6, (-60, 60), sum);
+    let run = |step: i32, count: u32| list(vec![Run::Read { start: 0, step, count }]);
+    let part = MovePart { value: f, offsets: list(vec![run(1, 3), run(3, 2)]) };
+    let order =
+        Primitive::Move { sides: list(vec![3, 2]), axis: 0, parts: list(vec![part]), fill: 0 };
+    let g = net.push(6, (-60, 60), order);
+    let last = rescale(0, vec![3], 2, 0);
+    let h = net.linear((g, 60), Window::rows(1, 6), (4, 1), last, (-20_000, 20_000));
+    net.output(h, 4);
+}
+
+fn depthwise(net: &mut Builder) {
+    let x = net.input(48, -2_000, 2_000);
+    let factors = rescale(5, vec![13, 14, 15], 12, 0);
+    let a = net.linear((x, 2_000), same(4, 3), (3, 3), factors, (-128, 127));
+    let one = rescale(3, vec![60], 12, 1);
+    let b = net.linear((a, 128), Window::rows(16, 3), (4, 1), one, (-128, 127));
+    let window = Window { height: 4, width: 4, ..Window::rows(1, 4) };
+    let window = Window { kernel_height: 4, kernel_width: 4, ..window };
+    let sum = Primitive::Sum { x: b, window, offset: 0, rescale: rescale(0, vec![1], 4, 0) };
+    let c = net.push(4, (-128, 127), sum);
+    net.output(c, 4);
+    net.output(x, 48);
+}
+
+fn moved(net: &mut Builder) {
+    let x = net.input(12, 0, 50);
+    let a = net.linear((x, 50), Window::rows(3, 4), (3, 1), rescale(0, vec![90], 12, 0), (-50, 50));
+    let runs =
+        |count: u32| list(vec![Run::Read { start: 2, step: -1, count }, Run::Fill { count: 2 }]);
+    let rows = list(vec![Run::Read { start: 0, step: 3, count: 3 }]);
+    let part = MovePart { value: a, offsets: list(vec![rows, runs(3)]) };
+    let fill =
+        Primitive::Move { sides: list(vec![3, 5]), axis: 1, parts: list(vec![part]), fill: 7 };
+    let b = net.push(15, (-50, 50), fill);
+    net.output(b, 15);
+    net.output(b, 15);
+    let shifted =
+        Window { kernel_height: 2, height: 3, out_height: 4, pad_top: 1, ..Window::rows(1, 5) };
+    let c = net.push(20, (-50, 50), Primitive::Max { x: b, window: shifted });
+    net.output(c, 20);
+}
+
+fn arg_max(net: &mut Builder) {
+    let x = net.input(4, -10, 10);
+    let a = net.linear((x, 10), Window::rows(1, 4), (3, 1), rescale(0, vec![1], 4, 0), (-128, 127));
+    let b = net.push(1, (0, 2), Primitive::ArgMax { x: a, outer: 1, len: 3, inner: 1 });
+    net.output(b, 1);
+}

@@ -1,0 +1,325 @@
+//! The verifier.
+//!
+//! It replays the prover's transcript, then closes every claim: numerators, accumulators in the
+//! clear, the ends of both sum-checks, and the one equation of all functionals
+//! ([`crate::claims`]). It works on sizes of the plan only and does not panic on any proof.
+
+use crate::claims::{Challenges, Openings, Publics, Tally};
+use crate::codec::Proof;
+use crate::error::VerifyError;
+use crate::field::{EF, F, dot_base, eq_points, int};
+use crate::logup;
+use crate::plan::{Check, Plan, PlanError, ProductKind, Tree};
+use crate::prove::points;
+use crate::security::Report;
+use crate::setup::{Setup, WeightsCommitment};
+use crate::statement::{Mode, Statement};
+use crate::sumcheck::{SumProof, shortened};
+use crate::transcript::Transcript;
+use p3_field::PrimeCharacteristicRing;
+use p3_multi_stark::fractional_gkr::{FractionGkrOutput, verify_fractional_gkr};
+use std::sync::Arc;
+use tg_tensor::program::{MAGNITUDE_MAX, Primitive, Program};
+use tg_tensor::{Model, Tensor};
+use tg_types::Hash32;
+
+/// Verifies proofs about one program and its weights, for one number of inferences.
+#[derive(Debug)]
+pub struct Verifier {
+    setup: Setup,
+    weights: Weights,
+    digest: Hash32,
+}
+
+#[derive(Debug)]
+enum Weights {
+    Public(Arc<Model>),
+    Committed(Option<WeightsCommitment>),
+}
+
+impl Verifier {
+    /// One that has the model.
+    pub fn public(model: impl Into<Arc<Model>>, batch: usize) -> Result<Self, PlanError> {
+        let model = model.into();
+        let setup = Setup::new(Arc::new(model.program().clone()), Mode::Public, batch)?;
+        let digest = model.weights_root();
+        Ok(Self { setup, weights: Weights::Public(model), digest })
+    }
+
+    /// One that has the program and a commitment to its weights, `None` if it has none. The
+    /// commitment must be that of weights that passed the checks of a model: whoever registers it
+    /// recomputes it from them.
+    pub fn committed(
+        program: impl Into<Arc<Program>>,
+        commitment: Option<WeightsCommitment>,
+        batch: usize,
+    ) -> Result<Self, PlanError> {
+        let setup = Setup::new(program.into(), Mode::Committed, batch)?;
+        let digest = commitment.map_or(Hash32::new([0; 32]), |commitment| commitment.digest());
+        Ok(Self { setup, weights: Weights::Committed(commitment), digest })
+    }
+
+    /// The soundness of proofs that this verifier accepts.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.setup.report
+    }
+
+    /// Verifies the bytes of a proof.
+    pub fn verify(&self, statement: &Statement, bytes: &[u8]) -> Result<&Report, VerifyError> {
+        let constants = match &self.weights {
+            Weights::Public(model) => model.constants(),
+            Weights::Committed(_) => &[],
+        };
+        let plan = &self.setup.plan;
+        statement.check(plan, constants)?;
+        let proof = Proof::from_bytes(bytes)?;
+        check_clear(plan, statement, &proof.clear)?;
+        let replay = self.replay(statement, &proof)?;
+        self.close(statement, constants, &proof, &replay)?;
+        Ok(&self.setup.report)
+    }
+
+    /// Replays the transcript: everything that does not need the statement's numbers.
+    fn replay(&self, statement: &Statement, proof: &Proof) -> Result<Replay, VerifyError> {
+        let plan = &self.setup.plan;
+        let mut transcript = self.setup.begin(statement, &self.digest);
+        let committed = match (&self.setup.weights, &self.weights) {
+            (None, _) => None,
+            (Some(pcs), Weights::Committed(Some(commitment))) => Some((pcs, commitment.root())),
+            (Some(_), Weights::Committed(None) | Weights::Public(_)) => {
+                return Err(VerifyError::Opening("weights"));
+            }
+        };
+        if let Some((pcs, root)) = &committed {
+            pcs.absorb(root, transcript.sponge());
+        }
+        let clear: Vec<F> = proof.clear.iter().map(|sum| int((*sum).into())).collect();
+        transcript.absorb_base("accumulators", &clear);
+        if proof.root.roots().len() != 1 {
+            return Err(VerifyError::Bytes);
+        }
+        self.setup.run.absorb(&proof.root, transcript.sponge());
+        let mut challenges = Challenges {
+            alpha: transcript.draw("alpha"),
+            beta: transcript.draw("beta"),
+            ..Challenges::default()
+        };
+        let lookups =
+            verify_fractional_gkr::<F, EF, _>(&proof.lookups, plan.leaf_bits, transcript.sponge())
+                .map_err(|_| VerifyError::Lookups)?;
+        challenges.lookups = lookups.point.as_slice().to_vec();
+        challenges.gamma = transcript.draw("gamma");
+        challenges.checks = transcript.draw_point("checks", plan.check_bits());
+        let rounds = (!plan.products.is_empty()).then_some(plan.product_bits());
+        let degree = plan.product_degree();
+        let products = sum(&proof.products, rounds, degree, "first", &mut transcript)?;
+        challenges.products = products.point;
+        if proof.claims.len() != plan.claims() {
+            return Err(VerifyError::Sum("first"));
+        }
+        transcript.absorb("claims", &proof.claims);
+        challenges.rho = transcript.draw("rho");
+        let all = plan.functionals();
+        let rounds = all.iter().map(|(column, at)| plan.functional_bits(*column, *at)).max();
+        let functionals = sum(&proof.functionals, rounds, 2, "second", &mut transcript)?;
+        challenges.functionals = functionals.point;
+        let mut openings = Openings::new();
+        let at = points(plan, Tree::Run, &challenges);
+        let values = self.setup.run.verify(&proof.root, &proof.opening, at, transcript.sponge());
+        record(plan, Tree::Run, values.ok_or(VerifyError::Opening("values"))?, &mut openings);
+        match (committed, &proof.weights) {
+            (None, None) => {}
+            (Some((pcs, root)), Some(opening)) => {
+                let at = points(plan, Tree::Weights, &challenges);
+                let values = pcs.verify(&root, opening, at, transcript.sponge());
+                let values = values.ok_or(VerifyError::Opening("weights"))?;
+                record(plan, Tree::Weights, values, &mut openings);
+            }
+            (None, Some(_)) | (Some(_), None) => return Err(VerifyError::Opening("weights")),
+        }
+        let (first, second) = ((products.sum, products.last), (functionals.sum, functionals.last));
+        Ok(Replay { challenges, openings, lookups, first, second })
+    }
+
+    /// Closes all claims.
+    fn close(
+        &self,
+        statement: &Statement,
+        constants: &[Tensor],
+        proof: &Proof,
+        replay: &Replay,
+    ) -> Result<(), VerifyError> {
+        let plan = &self.setup.plan;
+        let Replay { challenges, openings, lookups, first, second } = replay;
+        let known = logup::known(plan, challenges, openings);
+        if known.numerator != lookups.numerator {
+            return Err(VerifyError::Lookups);
+        }
+        if first_end(plan, challenges, &proof.claims) != first.1 {
+            return Err(VerifyError::Sum("first"));
+        }
+        let (inputs, outputs) = (&statement.inputs, &statement.outputs);
+        let publics = Publics { inputs, outputs, constants };
+        let requests = plan.requests(challenges);
+        let tally = Tally::new(plan, challenges, &requests, Some((&publics, openings)));
+        let mut end = EF::ZERO;
+        for (column, at) in plan.functionals() {
+            let Some(value) = openings.get(&(column, at)) else {
+                return Err(VerifyError::Claims);
+            };
+            let all = tally.functionals.get(&(column, at)).into_iter().flatten();
+            let weight: EF = all.map(|one| plan.eval_functional(challenges, column, at, one)).sum();
+            let bits = plan.functional_bits(column, at);
+            end += shortened(&challenges.functionals, bits) * weight * *value;
+        }
+        if end != second.1 {
+            return Err(VerifyError::Sum("second"));
+        }
+        let mut left = lookups.denominator - known.denominator - first.0;
+        left += checks(plan, challenges, outputs, &proof.clear);
+        let mut power = EF::ONE;
+        for claim in &proof.claims {
+            power *= challenges.rho;
+            left += power * *claim;
+        }
+        if left != tally.constant + second.0 {
+            return Err(VerifyError::Claims);
+        }
+        Ok(())
+    }
+}
+
+/// What a replayed transcript leaves to be closed.
+struct Replay {
+    challenges: Challenges,
+    openings: Openings,
+    lookups: FractionGkrOutput<EF>,
+    /// Claimed sum and last value of each sum-check.
+    first: (EF, EF),
+    second: (EF, EF),
+}
+
+/// A replayed sum-check.
+#[derive(Default)]
+struct Sum {
+    sum: EF,
+    last: EF,
+    point: Vec<EF>,
+}
+
+/// Replays a sum-check, which is there if and only if it has a number of rounds.
+fn sum(
+    proof: &Option<SumProof>,
+    rounds: Option<usize>,
+    degree: usize,
+    name: &'static str,
+    transcript: &mut Transcript,
+) -> Result<Sum, VerifyError> {
+    match (proof, rounds) {
+        (None, None) => Ok(Sum::default()),
+        (Some(proof), Some(rounds)) => {
+            let (point, last) = proof
+                .verify(transcript.sponge(), rounds, degree, 0)
+                .map_err(|_| VerifyError::Sum(name))?;
+            Ok(Sum { sum: proof.claimed_sum, last, point: point.as_slice().to_vec() })
+        }
+        (None, Some(_)) | (Some(_), None) => Err(VerifyError::Sum(name)),
+    }
+}
+
+/// Notes the values of opened columns.
+fn record(plan: &Plan, tree: Tree, values: Vec<Vec<EF>>, openings: &mut Openings) {
+    for (opened, values) in plan.opened(tree).iter().zip(values) {
+        for (column, value) in opened.columns.iter().zip(values) {
+            openings.insert((*column, opened.at), value);
+        }
+    }
+}
+
+/// Accumulators in the clear: as many as there are, small enough to be told apart in the field, and
+/// such that the rescale gives the outputs.
+fn check_clear(plan: &Plan, statement: &Statement, clear: &[i32]) -> Result<(), VerifyError> {
+    if clear.len() != plan.clear_len() {
+        return Err(VerifyError::Accumulators);
+    }
+    let mut rest = clear;
+    for check in &plan.checks {
+        let Check::Clear(operation) = *check else { continue };
+        let stated = &plan.program.operations()[operation];
+        let (Primitive::Linear { columns, rescale, .. }, Some(output)) =
+            (&stated.primitive, output_of(plan, operation))
+        else {
+            return Err(VerifyError::Accumulators);
+        };
+        for outputs in &statement.outputs {
+            let (sums, behind) = rest.split_at(stated.spec.elements());
+            rest = behind;
+            for (index, sum) in sums.iter().enumerate() {
+                let sum = i64::from(*sum);
+                let made = rescale.apply(sum, index % *columns as usize, &stated.spec);
+                if sum.abs() > MAGNITUDE_MAX || outputs[output].get(index) != Some(made) {
+                    return Err(VerifyError::Accumulators);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn output_of(plan: &Plan, operation: usize) -> Option<usize> {
+    let value = plan.value_of(operation);
+    plan.program.outputs().iter().position(|output| output.value == value)
+}
+
+/// What the first sum-check must end with, if the claims hold.
+fn first_end(plan: &Plan, challenges: &Challenges, claims: &[EF]) -> EF {
+    let mut rest = claims;
+    let mut end = EF::ZERO;
+    for (index, product) in plan.products.iter().enumerate() {
+        let (claims, behind) = rest.split_at(product.claims());
+        rest = behind;
+        let value = match (&product.kind, claims) {
+            (ProductKind::Linear(_), claims) => claims.iter().copied().product(),
+            (ProductKind::Max { .. }, [made, taps @ ..]) => {
+                let power = plan.check_power(challenges, Check::Max(index)).unwrap_or_default();
+                let bits = product.bits;
+                let point = &challenges.checks[challenges.checks.len() - bits..];
+                let weight = eq_points(point, plan.product_point(challenges, index));
+                power * weight * taps.iter().map(|tap| *made - *tap).product::<EF>()
+            }
+            (ProductKind::Max { .. }, []) => EF::ZERO,
+        };
+        end += shortened(&challenges.products, product.bits) * value;
+    }
+    end
+}
+
+/// What the checks must give: accumulators in the clear, and outputs that are moved values.
+fn checks(plan: &Plan, challenges: &Challenges, outputs: &[Vec<Tensor>], clear: &[i32]) -> EF {
+    let mut rest = clear;
+    let mut sum = EF::ZERO;
+    for check in &plan.checks {
+        let power = plan.check_power(challenges, *check).unwrap_or_default();
+        let (Check::Clear(operation) | Check::Copy(operation)) = *check else { continue };
+        let layout = plan.layout_of(operation);
+        let batch = layout.batch_weights(&challenges.checks);
+        let weights = layout.weights(&challenges.checks);
+        for (inference, weight) in batch.iter().enumerate() {
+            let value = match *check {
+                Check::Clear(_) => {
+                    let (sums, behind) = rest.split_at(layout.len());
+                    rest = behind;
+                    dot_base(&weights, sums.iter().map(|sum| int((*sum).into())))
+                }
+                Check::Copy(_) | Check::Max(_) => {
+                    let output = output_of(plan, operation).unwrap_or(0);
+                    let made = &outputs[inference][output];
+                    dot_base(&weights, crate::claims::elements(made))
+                }
+            };
+            sum += power * *weight * value;
+        }
+    }
+    sum
+}

@@ -14,8 +14,8 @@
 
 use crate::field::{EF, F, dot_base, eq_at, int};
 use crate::plan::{
-    At, Check, ColumnId, Group, Holder, Layout, LinearShape, Plan, ProductKind, Secret, Source,
-    Spread, Term, Tree,
+    At, Check, ColumnId, Group, Holder, Layout, LinearShape, MatMulShape, Plan, ProductKind,
+    Secret, Source, Spread, Term, Tree,
 };
 use crate::reads;
 use p3_field::PrimeCharacteristicRing;
@@ -73,7 +73,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn cells(&self) -> Vec<EF> {
+    pub(crate) fn cells(&self) -> Vec<EF> {
         let row = |row: &EF| {
             let row = *row;
             self.columns.iter().map(move |column| row * *column).collect::<Vec<_>>()
@@ -127,8 +127,11 @@ impl Plan {
                 self.weights_point(challenges, product, layout, rows)
             }
             At::Product(index) => match &self.products[index].kind {
-                ProductKind::Max { .. } => self.product_point(challenges, index).to_vec(),
-                ProductKind::Linear(_) if spec.tree == Tree::Weights => {
+                ProductKind::Max(_)
+                | ProductKind::Select { .. }
+                | ProductKind::MatMul(_)
+                | ProductKind::Elements { .. } => self.product_point(challenges, index).to_vec(),
+                ProductKind::Linear(_) if spec.tree != Tree::Run => {
                     let operation = self.products[index].operation;
                     let point = self.accumulator_point(challenges, operation);
                     let columns = self.layout_of(operation).split_sides(point)[1];
@@ -256,9 +259,20 @@ impl<'a> Tally<'a> {
                     power *= challenges.rho;
                     tally.right(index, shape, request, power);
                 }
-                ProductKind::Max { taps } => {
-                    power = tally.maximum(index, product.operation, *taps, power);
+                ProductKind::Max(shape) => {
+                    for source in std::iter::once(&shape.made).chain(&shape.taps) {
+                        power *= challenges.rho;
+                        tally.at_product(index, *source, power);
+                    }
                 }
+                ProductKind::MatMul(shape) => {
+                    power = tally.mat_mul(index, shape, &requests[&product.operation], power);
+                }
+                ProductKind::Elements { offsets } => {
+                    let request = &requests[&product.operation];
+                    power = tally.elements(index, *offsets, request, power);
+                }
+                ProductKind::Select { flag } => power = tally.select(index, *flag, power),
             }
         }
         tally
@@ -290,18 +304,14 @@ impl<'a> Tally<'a> {
                     let batch = Arc::new(layout.batch_weights(point));
                     self.add(value, factor, &batch, layout.weights(point));
                 }
-                Source::Tap(operation, tap) => {
+                Source::Tap(..) | Source::Condition(_) | Source::Index(_) => {
                     let batch = Arc::new(layout.batch_weights(point));
                     let weights = layout.weights(point);
-                    self.tap(operation, tap, factor, &batch, &weights);
+                    let found = reads::read(&self.plan.program, term.source, &weights);
+                    self.weights(found, factor, &batch);
                 }
             }
         }
-    }
-
-    fn tap(&mut self, operation: usize, tap: usize, factor: EF, batch: &Arc<Vec<EF>>, w: &[EF]) {
-        let found = reads::tapped(&self.plan.program, operation, tap, w);
-        self.weights(found, factor, batch);
     }
 
     fn weights(&mut self, found: reads::Weights, factor: EF, batch: &Arc<Vec<EF>>) {
@@ -315,14 +325,25 @@ impl<'a> Tally<'a> {
     /// operation.
     fn accumulators(&mut self, operation: usize, request: &Request) {
         let plan = self.plan;
-        if let Primitive::Linear { bias, .. } = plan.primitive(operation) {
-            if let Some(bias) = bias {
+        match plan.primitive(operation) {
+            Primitive::Linear { bias: Some(bias), .. } => {
                 let rows: EF = request.rows.iter().copied().sum();
                 self.add(*bias, rows, &request.batch, request.columns.clone());
             }
-        } else {
-            let found = reads::summed(&plan.program, operation, &request.cells());
-            self.weights(found, EF::ONE, &request.batch);
+            Primitive::Join { .. } | Primitive::Sum { .. } => {
+                let found = reads::summed(&plan.program, operation, &request.cells());
+                self.weights(found, EF::ONE, &request.batch);
+            }
+            Primitive::Linear { bias: None, .. }
+            | Primitive::MatMul { .. }
+            | Primitive::Product { .. }
+            | Primitive::Table { .. }
+            | Primitive::Max { .. }
+            | Primitive::Normalise { .. }
+            | Primitive::Move { .. }
+            | Primitive::Select { .. }
+            | Primitive::Lookup { .. }
+            | Primitive::ArgMax { .. } => {}
         }
     }
 
@@ -383,29 +404,117 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn maximum(&mut self, index: usize, operation: usize, taps: usize, mut power: EF) -> EF {
+    /// A source at the point where a product ended.
+    fn at_product(&mut self, index: usize, source: Source, factor: EF) {
         let plan = self.plan;
+        let held = match source {
+            Source::Column(column) => Some(column),
+            Source::Value(value) => match plan.holder(value) {
+                Holder::Column(column) => Some(column),
+                Holder::Output(_)
+                | Holder::Input(_)
+                | Holder::Constant(_)
+                | Holder::Moved(_)
+                | Holder::Dead => None,
+            },
+            Source::Tap(..) | Source::Accumulator(_) | Source::Condition(_) | Source::Index(_) => {
+                None
+            }
+        };
+        if let Some(column) = held {
+            self.constant += factor * self.opened(column, At::Product(index));
+            return;
+        }
+        let layout = plan.layout_of(plan.products[index].operation);
+        let point = plan.product_point(self.challenges, index);
+        let batch = Arc::new(layout.batch_weights(point));
+        let weights = layout.weights(point);
+        if let Source::Value(value) = source {
+            self.add(value, factor, &batch, weights);
+        } else {
+            let found = reads::read(&plan.program, source, &weights);
+            self.weights(found, factor, &batch);
+        }
+    }
+
+    fn mat_mul(&mut self, index: usize, shape: &MatMulShape, request: &Request, rho: EF) -> EF {
+        let plan = self.plan;
+        let point = plan.product_point(self.challenges, index);
+        let batch_bits = point.len() - shape.batch_bits - shape.inner_bits;
+        let (inferences, point) = point.split_at(batch_bits);
+        let mut right = crate::field::eq_table(inferences);
+        right.truncate(plan.batch);
+        let left = right.iter().zip(request.batch.iter()).map(|(a, b)| *a * *b).collect();
+        let rows = |batch: usize, row: usize| request.rows[batch * shape.rows[0] + row];
+        let columns = |_: usize, column: usize| request.columns[column];
+        let sides =
+            [(left, shape.weights(rows, 0, point)), (right, shape.weights(columns, 1, point))];
+        let mut power = rho;
+        for (side, (batch, cells)) in sides.into_iter().enumerate() {
+            power *= self.challenges.rho;
+            self.side(shape.values[side], shape.offsets[side], power, &Arc::new(batch), cells);
+        }
+        power
+    }
+
+    /// A functional on a value that an offset is added to.
+    fn side(
+        &mut self,
+        value: ValueId,
+        offset: i64,
+        power: EF,
+        batch: &Arc<Vec<EF>>,
+        cells: Vec<EF>,
+    ) {
+        let all: EF = cells.iter().copied().sum::<EF>() * batch.iter().copied().sum::<EF>();
+        self.constant += power * all * int(offset);
+        self.add(value, power, batch, cells);
+    }
+
+    fn elements(&mut self, index: usize, offsets: [i64; 2], request: &Request, rho: EF) -> EF {
+        let plan = self.plan;
+        let operation = plan.products[index].operation;
+        let layout = plan.layout_of(operation);
+        let point = plan.product_point(self.challenges, index);
+        let right = layout.batch_weights(point);
+        let left = right.iter().zip(request.batch.iter()).map(|(a, b)| *a * *b).collect();
+        let of_right = layout.weights(point);
+        let of_left = of_right.iter().zip(request.cells()).map(|(a, b)| *a * b).collect();
+        let mut power = rho;
+        for (side, (batch, weights)) in [(left, of_left), (right, of_right)].into_iter().enumerate()
+        {
+            power *= self.challenges.rho;
+            let weights: Vec<EF> = weights;
+            let mut found = reads::placed(&plan.program, operation, (side, 0), &weights);
+            found.constant = weights.iter().copied().sum::<EF>() * int(offsets[side]);
+            self.weights(found, power, &Arc::new(batch));
+        }
+        power
+    }
+
+    /// The flag and the difference of a choice at the end of its product; and that the elements
+    /// less `otherwise` are that product.
+    fn select(&mut self, index: usize, flag: ColumnId, rho: EF) -> EF {
+        let plan = self.plan;
+        let operation = plan.products[index].operation;
+        let mut power = rho * self.challenges.rho;
+        self.constant += power * self.opened(flag, At::Product(index));
+        power *= self.challenges.rho;
         let layout = plan.layout_of(operation);
         let point = plan.product_point(self.challenges, index);
         let batch = Arc::new(layout.batch_weights(point));
         let weights = layout.weights(point);
-        power *= self.challenges.rho;
-        match plan.holder(plan.value_of(operation)) {
-            Holder::Column(column) => {
-                self.constant += power * self.opened(column, At::Product(index));
-            }
-            Holder::Output(_)
-            | Holder::Input(_)
-            | Holder::Constant(_)
-            | Holder::Moved(_)
-            | Holder::Dead => {
-                self.add(plan.value_of(operation), power, &batch, weights.clone());
-            }
+        for (number, sign) in [(1, power), (0, -power)] {
+            let found = reads::placed(&plan.program, operation, (1, number), &weights);
+            self.weights(found, sign, &batch);
         }
-        for tap in 0..taps {
-            power *= self.challenges.rho;
-            self.tap(operation, tap, power, &batch, &weights);
-        }
+        let check = plan.check_power(self.challenges, Check::Select(index)).unwrap_or_default();
+        let point = &self.challenges.checks;
+        let batch = Arc::new(layout.batch_weights(point));
+        let weights = layout.weights(point);
+        let found = reads::placed(&plan.program, operation, (1, 0), &weights);
+        self.weights(found, check, &batch);
+        self.add(plan.value_of(operation), -check, &batch, weights);
         power
     }
 
@@ -432,7 +541,7 @@ impl<'a> Tally<'a> {
                 let number = sum(self.known, &|p| weigh(&p.constants[index], &cells));
                 self.constant += factor * number * batch.iter().copied().sum::<EF>();
             }
-            Holder::Column(column) if self.plan.columns[column.0].tree == Tree::Weights => {
+            Holder::Column(column) if self.plan.columns[column.0].tree != Tree::Run => {
                 let factor = factor * batch.iter().copied().sum::<EF>();
                 let one = Arc::new(vec![EF::ONE]);
                 self.add_column(column, At::Functional, factor, &one, cells);
@@ -481,7 +590,9 @@ impl Plan {
                 | Holder::Moved(_)
                 | Holder::Dead => false,
             },
-            Source::Accumulator(_) | Source::Tap(..) => false,
+            Source::Accumulator(_) | Source::Tap(..) | Source::Condition(_) | Source::Index(_) => {
+                false
+            }
         }
     }
 
@@ -497,7 +608,9 @@ impl Plan {
                 | Holder::Moved(_)
                 | Holder::Dead => None,
             },
-            Source::Accumulator(_) | Source::Tap(..) => None,
+            Source::Accumulator(_) | Source::Tap(..) | Source::Condition(_) | Source::Index(_) => {
+                None
+            }
         }
     }
 

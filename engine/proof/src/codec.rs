@@ -31,8 +31,8 @@ pub struct Proof {
     pub(crate) functionals: Option<SumProof>,
     /// The opening of the run.
     pub(crate) opening: Opening,
-    /// The opening of the weights, if they are secret.
-    pub(crate) weights: Option<Opening>,
+    /// The openings of secret weights.
+    pub(crate) weights: Vec<Opening>,
 }
 
 impl std::fmt::Debug for Proof {

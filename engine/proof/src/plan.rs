@@ -18,6 +18,7 @@
 //! are 0 there by definition. What a prover writes into them changes nothing.
 
 mod build;
+mod choose;
 mod form;
 mod layout;
 mod limits;
@@ -64,6 +65,15 @@ pub(crate) enum Tree {
     Run,
     /// That of the model's weights.
     Weights,
+    /// That of small weights, where all together would just not fit into a power of two.
+    Small,
+}
+
+impl Tree {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Run, Self::Weights, Self::Small];
+    /// Those of secret weights.
+    pub(crate) const SECRET: [Self; 2] = [Self::Weights, Self::Small];
 }
 
 /// What stands in a column.
@@ -116,8 +126,16 @@ pub(crate) enum Lookup {
     Clamp(usize),
     /// An element of what a table reads, with the operation's element.
     Entry(usize),
-    /// By how much an operation's maximum exceeds a tap.
+    /// By how much a maximum, by its place among the products, exceeds a tap.
     Excess(usize, usize),
+    /// The condition of a choice, with its flag.
+    Flag(usize),
+    /// The place of a row's element, with the operation's element.
+    Row(usize),
+    /// The place of the largest candidate.
+    Place(usize),
+    /// The largest candidate itself.
+    Largest(usize),
 }
 
 /// A sum of products that the first sum-check proves.
@@ -135,10 +153,40 @@ pub(crate) enum ProductKind {
     /// What a linear operation reads with its weights.
     Linear(LinearShape),
     /// The differences of a maximum to each of its taps.
-    Max {
-        /// How many taps.
-        taps: usize,
+    Max(MaxShape),
+    /// Rows of one value with rows of another.
+    MatMul(MatMulShape),
+    /// Elements of one value with elements of another.
+    Elements {
+        /// What is added to each side.
+        offsets: [i64; 2],
     },
+    /// A flag with the difference of what it decides between.
+    Select {
+        /// 1 where the condition is not 0.
+        flag: ColumnId,
+    },
+}
+
+/// A maximum of up to four numbers: a step towards one of more, or all of it.
+#[derive(Clone, Debug)]
+pub(crate) struct MaxShape {
+    pub(crate) made: Source,
+    pub(crate) taps: Vec<Source>,
+}
+
+/// The sides of a product of two values.
+#[derive(Clone, Debug)]
+pub(crate) struct MatMulShape {
+    pub(crate) values: [ValueId; 2],
+    pub(crate) offsets: [i64; 2],
+    /// Independent products, and what is summed over.
+    pub(crate) batch: usize,
+    pub(crate) inner: usize,
+    /// Rows of each side: of the output, and its columns.
+    pub(crate) rows: [usize; 2],
+    pub(crate) batch_bits: usize,
+    pub(crate) inner_bits: usize,
 }
 
 /// The sides of a linear operation's sum: groups, taps, channels of a group.
@@ -187,6 +235,8 @@ pub(crate) enum Check {
     Clear(usize),
     /// The product of a maximum's differences, by its place among the products.
     Max(usize),
+    /// That an operation's elements are the ones chosen, by its place among the products.
+    Select(usize),
     /// An output that is a moved value.
     Copy(usize),
 }
@@ -229,8 +279,8 @@ pub(crate) struct Plan {
     /// Operations whose accumulators are rounded by look-ups.
     pub(crate) rescales: BTreeMap<usize, Rescaled>,
     pub(crate) checks: Vec<Check>,
-    pub(crate) opened_run: Vec<Opened>,
-    pub(crate) opened_weights: Vec<Opened>,
+    /// The openings of each commitment.
+    pub(crate) opened: [Vec<Opened>; 3],
 }
 
 impl Plan {
@@ -271,7 +321,7 @@ impl Plan {
 
     /// Columns, or slices of columns, of the second sum-check.
     pub(crate) fn functionals(&self) -> Vec<(ColumnId, At)> {
-        let all = self.opened_run.iter().chain(&self.opened_weights);
+        let all = self.opened.iter().flatten();
         let of_second = |opened: &&Opened| match opened.at {
             At::Slice(_) | At::Functional => true,
             At::Lookups | At::Product(_) => false,
@@ -296,7 +346,7 @@ impl Plan {
     pub(crate) fn check_bits(&self) -> usize {
         let bits = |check: &Check| match *check {
             Check::Clear(operation) | Check::Copy(operation) => self.layout_of(operation).bits(),
-            Check::Max(product) => self.products[product].bits,
+            Check::Max(product) | Check::Select(product) => self.products[product].bits,
         };
         self.checks.iter().map(bits).max().unwrap_or(0)
     }
@@ -305,7 +355,7 @@ impl Plan {
     pub(crate) fn clear_len(&self) -> usize {
         let len = |check: &Check| match *check {
             Check::Clear(operation) => self.batch * self.layout_of(operation).len(),
-            Check::Max(_) | Check::Copy(_) => 0,
+            Check::Max(_) | Check::Select(_) | Check::Copy(_) => 0,
         };
         self.checks.iter().map(len).sum()
     }
@@ -320,19 +370,11 @@ impl Plan {
             }
             shapes[column.bundle].columns += 1;
         }
-        for opened in self.opened(tree) {
+        for opened in &self.opened[tree as usize] {
             let columns = opened.columns.iter().map(|id| self.columns[id.0].place).collect();
             shapes[opened.bundle].requests.push(Request { columns });
         }
         shapes
-    }
-
-    /// The openings of a commitment, in order.
-    pub(crate) fn opened(&self, tree: Tree) -> &[Opened] {
-        match tree {
-            Tree::Run => &self.opened_run,
-            Tree::Weights => &self.opened_weights,
-        }
     }
 }
 
@@ -340,16 +382,20 @@ impl Product {
     /// Factors of the product.
     pub(crate) fn degree(&self) -> usize {
         match &self.kind {
-            ProductKind::Linear(_) => 2,
-            ProductKind::Max { taps } => taps + 1,
+            ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. } => 2,
+            ProductKind::Select { .. } => 3,
+            ProductKind::Max(shape) => shape.taps.len() + 1,
         }
     }
 
     /// Values that the prover claims of it: all factors that are not known to both.
     pub(crate) fn claims(&self) -> usize {
         match &self.kind {
-            ProductKind::Linear(_) => 2,
-            ProductKind::Max { taps } => taps + 1,
+            ProductKind::Linear(_)
+            | ProductKind::MatMul(_)
+            | ProductKind::Elements { .. }
+            | ProductKind::Select { .. } => 2,
+            ProductKind::Max(shape) => shape.taps.len() + 1,
         }
     }
 }

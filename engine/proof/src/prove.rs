@@ -10,7 +10,9 @@ use crate::error::ProveError;
 use crate::field::{EF, F, eq_table, int};
 use crate::logup;
 use crate::pcs::{self, Kept, Pcs, Root};
-use crate::plan::{At, Check, ColumnId, Opened, Plan, PlanError, ProductKind, Role, Tree};
+use crate::plan::{
+    At, Check, ColumnId, Layout, MatMulShape, Opened, Plan, PlanError, ProductKind, Role, Tree,
+};
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::{Mode, Statement};
 use crate::sumcheck::{self, ProductTerm};
@@ -32,7 +34,7 @@ pub struct Prover {
     setup: Setup,
     runner: Runner,
     weights: Hash32,
-    committed: Option<Committed>,
+    committed: Vec<Committed>,
 }
 
 /// A commitment to weights with what is needed to open it.
@@ -51,12 +53,18 @@ impl Prover {
     /// Makes a model ready: plans, commits to its weights if they are secret.
     pub fn new(model: impl Into<Arc<Model>>, mode: Mode, batch: usize) -> Result<Self, PlanError> {
         let model = model.into();
-        let setup = Setup::new(Arc::new(model.program().clone()), mode, batch)?;
-        let committed = setup.weights.as_ref().map(|pcs| commit(&setup.plan, pcs, &model));
-        let weights = match (&committed, mode) {
-            (Some(committed), _) => WeightsCommitment::of(&committed.root).digest(),
-            (None, Mode::Committed) => Hash32::new([0; 32]),
-            (None, Mode::Public) => model.weights_root(),
+        let constants = match mode {
+            Mode::Public => Some(model.constants()),
+            Mode::Committed => None,
+        };
+        let setup = Setup::new(Arc::new(model.program().clone()), constants, batch)?;
+        let trees = setup.weights.iter();
+        let committed: Vec<Committed> =
+            trees.map(|(tree, pcs)| commit(&setup.plan, *tree, pcs, &model)).collect();
+        let roots = WeightsCommitment::of(committed.iter().map(|committed| &committed.root));
+        let weights = match mode {
+            Mode::Committed => roots.digest(),
+            Mode::Public => model.weights_root(),
         };
         let runner = Runner::new(model, Options { threads: 1, path: None });
         Ok(Self { setup, runner, weights, committed })
@@ -65,7 +73,8 @@ impl Prover {
     /// The commitment to the weights; `None` if they are not secret, or there are none.
     #[must_use]
     pub fn commitment(&self) -> Option<WeightsCommitment> {
-        self.committed.as_ref().map(|committed| WeightsCommitment::of(&committed.root))
+        let roots = self.committed.iter().map(|committed| &committed.root);
+        (!self.committed.is_empty()).then(|| WeightsCommitment::of(roots))
     }
 
     #[cfg(test)]
@@ -101,7 +110,7 @@ impl Prover {
     ) -> Proof {
         let plan = &self.setup.plan;
         let mut transcript = self.setup.begin(statement, &self.weights);
-        if let (Some(pcs), Some(committed)) = (&self.setup.weights, &self.committed) {
+        for ((_, pcs), committed) in self.setup.weights.iter().zip(&self.committed) {
             pcs.absorb(&committed.root, transcript.sponge());
         }
         let clear: Vec<F> = shown.clear.iter().map(|sum| int((*sum).into())).collect();
@@ -137,13 +146,12 @@ impl Prover {
         });
         let points = points(plan, Tree::Run, &challenges);
         let opening = self.setup.run.open(kept, points, transcript.sponge());
-        let weights = match (&self.setup.weights, &self.committed) {
-            (Some(pcs), Some(committed)) => {
-                let points = self::points(plan, Tree::Weights, &challenges);
-                Some(pcs.open(committed.kept.clone(), points, transcript.sponge()))
-            }
-            (None, _) | (_, None) => None,
+        let committed = self.setup.weights.iter().zip(&self.committed);
+        let open = |((tree, pcs), committed): (&(Tree, Pcs), &Committed)| {
+            let points = self::points(plan, *tree, &challenges);
+            pcs.open(committed.kept.clone(), points, transcript.sponge())
         };
+        let weights = committed.map(open).collect();
         let clear = shown.clear.clone();
         Proof { clear, root, lookups, products, claims, functionals, opening, weights }
     }
@@ -167,22 +175,32 @@ impl Prover {
                     let weights = model.constant(shape.weights).expect("weights are a constant");
                     ProductTerm::new(vec![left, shape.right_table(&request.columns, weights)])
                 }
-                ProductKind::Max { taps } => {
-                    let layout = plan.layout_of(product.operation);
-                    let power = plan.check_power(challenges, Check::Max(index));
-                    let bits = layout.bits();
-                    let point = &challenges.checks[challenges.checks.len() - bits..];
-                    let power = power.unwrap_or_default();
-                    let weights = Poly::new_from_point(point, power).into_evals();
-                    let mut factors = vec![weights];
-                    let made = &witness.values[plan.value_of(product.operation).index()];
-                    for tap in 0..*taps {
-                        let read = witness.tap(plan, product.operation, tap);
-                        let excess: Vec<i32> = made.iter().zip(read).map(|(a, b)| a - b).collect();
-                        let cells = spread_out(layout, &excess);
-                        factors.push(cells.into_iter().map(EF::from).collect());
+                ProductKind::Max(shape) => {
+                    let mut factors = vec![check_weights(plan, challenges, Check::Max(index))];
+                    let made = witness.source(plan, product.operation, shape.made);
+                    for tap in &shape.taps {
+                        let read = witness.source(plan, product.operation, *tap);
+                        factors.push(differences(plan, product.operation, &made, &read));
                     }
                     ProductTerm::new(factors)
+                }
+                ProductKind::Select { flag } => {
+                    let operation = product.operation;
+                    let weights = check_weights(plan, challenges, Check::Select(index));
+                    let flag = witness.column(plan, &plan.columns[flag.0]);
+                    let [then, otherwise] =
+                        [1, 0].map(|number| witness.placed(plan, operation, 1, number));
+                    let between = differences(plan, operation, &then, &otherwise);
+                    let flag = flag.into_iter().map(EF::from).collect();
+                    ProductTerm::new(vec![weights, flag, between])
+                }
+                ProductKind::MatMul(shape) => {
+                    let request = &requests[&product.operation];
+                    mat_mul(plan, witness, product.bits, shape, request)
+                }
+                ProductKind::Elements { offsets } => {
+                    let request = &requests[&product.operation];
+                    elements(plan, witness, product.operation, *offsets, request)
                 }
             });
         }
@@ -195,11 +213,14 @@ impl Prover {
         let plan = &self.setup.plan;
         let mut claims = Vec::with_capacity(plan.claims());
         for (index, (product, factors)) in plan.products.iter().zip(factors).enumerate() {
-            match product.kind {
-                ProductKind::Linear(_) => claims.extend(factors),
-                ProductKind::Max { .. } => {
+            match &product.kind {
+                ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. } => {
+                    claims.extend(factors);
+                }
+                ProductKind::Select { .. } => claims.extend(factors.into_iter().skip(1)),
+                ProductKind::Max(shape) => {
                     let layout = plan.layout_of(product.operation);
-                    let cells = &witness.values[plan.value_of(product.operation).index()];
+                    let cells = &witness.source(plan, product.operation, shape.made);
                     let weights = eq_table(plan.product_point(challenges, index));
                     let cells = spread_out(layout, cells);
                     let made: EF = weights.iter().zip(cells).map(|(w, cell)| *w * cell).sum();
@@ -248,6 +269,66 @@ impl Prover {
     }
 }
 
+/// Rows and columns of a product of two values, each summed with its weights.
+fn mat_mul(
+    plan: &Plan,
+    witness: &Witness,
+    bits: usize,
+    shape: &MatMulShape,
+    request: &Request,
+) -> ProductTerm {
+    let side = |side: usize| {
+        let rows = |inference: usize, batch: usize| match side {
+            0 => {
+                let rows = &request.rows[batch * shape.rows[0]..][..shape.rows[0]];
+                rows.iter().map(|row| *row * request.batch[inference]).collect()
+            }
+            _ => request.columns.clone(),
+        };
+        let x = |inference: usize| witness.read(plan, shape.values[side], inference);
+        let mut table = shape.table(side, plan.batch, rows, x);
+        table.resize(1 << bits, EF::ZERO);
+        table
+    };
+    ProductTerm::new(vec![side(0), side(1)])
+}
+
+/// The two sides of a product of elements, the left one with its weights.
+fn elements(
+    plan: &Plan,
+    witness: &Witness,
+    operation: usize,
+    offsets: [i64; 2],
+    request: &Request,
+) -> ProductTerm {
+    let layout = plan.layout_of(operation);
+    let side = |side: usize| {
+        let read = witness.placed(plan, operation, side, 0);
+        let moved = read.iter().map(|x| (i64::from(*x) + offsets[side]) as i32);
+        spread_out(layout, &moved.collect::<Vec<_>>())
+    };
+    let mut weights = vec![EF::ZERO; 1 << layout.bits()];
+    let asked = Functional { batch: request.batch.clone(), cells: request.cells() };
+    add_to(layout, &layout.cells(), &asked, &mut weights);
+    let left = weights.iter().zip(side(0)).map(|(weight, x)| *weight * x).collect();
+    ProductTerm::new(vec![left, side(1).into_iter().map(EF::from).collect()])
+}
+
+/// The weights of a check, times its power.
+fn check_weights(plan: &Plan, challenges: &Challenges, check: Check) -> Vec<EF> {
+    let (Check::Max(product) | Check::Select(product)) = check else { return Vec::new() };
+    let bits = plan.products[product].bits;
+    let point = &challenges.checks[challenges.checks.len() - bits..];
+    let power = plan.check_power(challenges, check).unwrap_or_default();
+    Poly::new_from_point(point, power).into_evals()
+}
+
+/// Differences of two numbers of each element, in their cells.
+fn differences(plan: &Plan, operation: usize, from: &[i32], less: &[i32]) -> Vec<EF> {
+    let all: Vec<i32> = from.iter().zip(less).map(|(from, less)| from - less).collect();
+    spread_out(plan.layout_of(operation), &all).into_iter().map(EF::from).collect()
+}
+
 /// Adds a functional's weights to those of a column's cells.
 fn add_weights(plan: &Plan, column: ColumnId, at: At, functional: &Functional, to: &mut [EF]) {
     let layout = &plan.columns[column.0].layout;
@@ -255,6 +336,10 @@ fn add_weights(plan: &Plan, column: ColumnId, at: At, functional: &Functional, t
         At::Slice(_) => (0..functional.cells.len() as u32).collect(),
         At::Lookups | At::Product(_) | At::Functional => layout.cells(),
     };
+    add_to(layout, &cells, functional, to);
+}
+
+fn add_to(layout: &Layout, cells: &[u32], functional: &Functional, to: &mut [EF]) {
     for (inference, weight) in functional.batch.iter().enumerate() {
         let to = &mut to[inference << layout.inner_bits()..];
         for (cell, factor) in cells.iter().zip(&functional.cells) {
@@ -264,9 +349,9 @@ fn add_weights(plan: &Plan, column: ColumnId, at: At, functional: &Functional, t
 }
 
 /// Commits to the weights, on a transcript of its own: the root is absorbed again by every proof.
-fn commit(plan: &Plan, pcs: &Pcs, model: &Model) -> Committed {
+fn commit(plan: &Plan, tree: Tree, pcs: &Pcs, model: &Model) -> Committed {
     let mut tables = Vec::new();
-    for column in plan.columns.iter().filter(|column| column.tree == Tree::Weights) {
+    for column in plan.columns.iter().filter(|column| column.tree == tree) {
         let numbers: Vec<i32> = match column.role {
             Role::Constant(constant) => numbers(&model.constants()[constant]).collect(),
             Role::Value(_) | Role::Limb(..) | Role::Multiplicity(_) | Role::Filler => Vec::new(),
@@ -280,7 +365,7 @@ fn commit(plan: &Plan, pcs: &Pcs, model: &Model) -> Committed {
 /// Where the columns of a commitment are opened, in order.
 pub(crate) fn points(plan: &Plan, tree: Tree, challenges: &Challenges) -> Vec<Vec<EF>> {
     let point = |opened: &Opened| plan.point(challenges, opened.columns[0], opened.at);
-    plan.opened(tree).iter().map(point).collect()
+    plan.opened[tree as usize].iter().map(point).collect()
 }
 
 /// Proves the look-ups; gives the point where they end.

@@ -5,13 +5,13 @@
 //! weights are too many for that; their windows are walked here.
 
 use crate::field::{EF, Fold, dot_base, eq_table, ext, int};
-use crate::plan::LinearShape;
+use crate::plan::{LinearShape, MatMulShape, Source};
 use p3_field::PrimeCharacteristicRing;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use tg_tensor::Tensor;
 use tg_tensor::element::Element;
-use tg_tensor::program::{Program, ValueId, Window};
+use tg_tensor::program::{Primitive, Program, ValueId, Window};
 
 /// Weights for the elements of values, and a constant.
 #[derive(Default)]
@@ -70,28 +70,77 @@ pub(crate) fn summed(program: &Program, operation: usize, weights: &[EF]) -> Wei
     found
 }
 
-/// The weights of what one tap of a maximum reads; padding counts as the start.
-pub(crate) fn tapped(program: &Program, operation: usize, tap: usize, weights: &[EF]) -> Weights {
+/// A number that an operation reads for an element: factor times element, plus a constant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) from: Option<(ValueId, usize)>,
+    pub(crate) factor: i64,
+    pub(crate) constant: i64,
+}
+
+/// What a source of a form reads for an element of its operation: a tap, a condition, an index.
+pub(crate) fn read_of(program: &Program, source: Source, index: usize) -> Option<Read> {
+    let (operation, tap) = match source {
+        Source::Tap(operation, tap) => (operation, tap),
+        Source::Condition(operation) | Source::Index(operation) => (operation, 0),
+        Source::Column(_) | Source::Value(_) | Source::Accumulator(_) => return None,
+    };
+    let element = Element::new(program, operation, index)?;
+    let from = reads_of(&element, tap, 0).first().copied();
+    if let Primitive::ArgMax { len, .. } = program.operations()[operation].primitive {
+        let len = i64::from(len);
+        return Some(Read { from, factor: len, constant: len - 1 - tap as i64 });
+    }
+    // A window's padding counts as the start.
+    let constant = if from.is_none() { element.start() } else { 0 };
+    Some(Read { from, factor: 1, constant })
+}
+
+/// The weights of what a source reads.
+pub(crate) fn read(program: &Program, source: Source, weights: &[EF]) -> Weights {
     let mut found = Weights::default();
     for (index, weight) in weights.iter().enumerate() {
-        let element = Element::new(program, operation, index).expect("weights are of elements");
-        match tap_of(&element, tap) {
-            Some((value, at)) => found.add(program, value, at, *weight),
-            None => found.constant += *weight * int(element.start()),
+        let Some(Read { from, factor, constant }) = read_of(program, source, index) else {
+            continue;
+        };
+        if constant != 0 {
+            found.constant += *weight * int(constant);
+        }
+        if let Some((value, at)) = from {
+            let weight = if factor == 1 { *weight } else { *weight * int(factor) };
+            found.add(program, value, at, weight);
         }
     }
     found
 }
 
-/// The element that a tap reads; `None` is padding.
-pub(crate) fn tap_of(element: &Element<'_>, tap: usize) -> Option<(ValueId, usize)> {
-    let mut read = None;
+/// The weights of what stands at a place among the reads of elements with one term: the factors of
+/// a product; the condition of a choice, then what it gives (`number` is what is read).
+pub(crate) fn placed(
+    program: &Program,
+    operation: usize,
+    (place, number): (usize, i32),
+    weights: &[EF],
+) -> Weights {
+    let mut found = Weights::default();
+    for (index, weight) in weights.iter().enumerate() {
+        let element = Element::new(program, operation, index).expect("weights are of elements");
+        if let Some((value, at)) = reads_of(&element, 0, number).get(place) {
+            found.add(program, *value, *at, *weight);
+        }
+    }
+    found
+}
+
+/// The elements that a term reads, in order, if each of them were `number`.
+pub(crate) fn reads_of(element: &Element<'_>, term: usize, number: i32) -> Vec<(ValueId, usize)> {
+    let mut reads = Vec::with_capacity(2);
     let look = &mut |value: ValueId, index: usize| {
-        read = Some((value, index));
-        Ok::<i32, Infallible>(0)
+        reads.push((value, index));
+        Ok::<i32, Infallible>(number)
     };
-    let Ok(_) = element.absorb(0, tap as u64, look);
-    read
+    let Ok(_) = element.absorb(0, term as u64, look);
+    reads
 }
 
 /// The input place that a tap of an output place reads; `None` is padding.
@@ -219,6 +268,56 @@ impl LinearShape {
             for tap in taps.iter().take(self.taps()) {
                 let weight = weight * *tap;
                 cells.extend(each.iter().take(self.each).map(|channel| weight * *channel));
+            }
+        }
+        cells
+    }
+}
+
+impl MatMulShape {
+    /// One side's rows, summed with their weights: `rows` gives those of one inference and product,
+    /// x the numbers of one inference.
+    pub(crate) fn table<'a>(
+        &self,
+        side: usize,
+        inferences: usize,
+        rows: impl Fn(usize, usize) -> Vec<EF>,
+        x: impl Fn(usize) -> &'a [i32],
+    ) -> Vec<EF> {
+        let mut table = Vec::new();
+        let mut row = vec![0_i16; self.inner];
+        let (inner, count) = (self.inner, self.rows[side]);
+        for inference in 0..inferences {
+            for batch in 0..self.batch {
+                let mut fold = Fold::new(1 << self.inner_bits);
+                for (index, weight) in rows(inference, batch).into_iter().enumerate() {
+                    let from = &x(inference)[(batch * count + index) * inner..][..inner];
+                    // With its offset it is a factor of 16 bits; the program's checks say so.
+                    let moved = from.iter().map(|x| (i64::from(*x) + self.offsets[side]) as i16);
+                    row.iter_mut().zip(moved).for_each(|(to, from)| *to = from);
+                    fold.add(weight, 0, &row);
+                }
+                table.extend(fold.finish());
+            }
+            table.resize((inference + 1) << (self.batch_bits + self.inner_bits), EF::ZERO);
+        }
+        table
+    }
+
+    /// The weights of one side's elements of one inference, at a point of products and summands.
+    pub(crate) fn weights(
+        &self,
+        rows: impl Fn(usize, usize) -> EF,
+        side: usize,
+        point: &[EF],
+    ) -> Vec<EF> {
+        let (batches, inner) = point.split_at(self.batch_bits);
+        let (batches, inner) = (eq_table(batches), eq_table(inner));
+        let mut cells = Vec::new();
+        for (batch, weight) in batches.iter().take(self.batch).enumerate() {
+            for row in 0..self.rows[side] {
+                let weight = *weight * rows(batch, row);
+                cells.extend(inner.iter().take(self.inner).map(|factor| weight * *factor));
             }
         }
         cells

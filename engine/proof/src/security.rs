@@ -31,9 +31,9 @@ pub struct Report {
 
 impl Report {
     /// The terms of a plan's proof with these commitments.
-    pub(crate) fn new(plan: &Plan, run: Soundness, weights: Option<Soundness>) -> Self {
+    pub(crate) fn new(plan: &Plan, run: Soundness, weights: &[Soundness]) -> Self {
         let candidates: f64 =
-            run.candidates_log2 + weights.map_or(0.0, |weights| weights.candidates_log2);
+            run.candidates_log2 + weights.iter().map(|one| one.candidates_log2).sum::<f64>();
         let field = 5.0 * (PRIME as f64).log2();
         let of = |name: &'static str, degree: f64| {
             let bits =
@@ -47,8 +47,8 @@ impl Report {
         let second =
             functionals.iter().map(|(column, at)| plan.functional_bits(*column, *at)).max();
         let mut terms = vec![Term { name: "opening of the run", bits: run.bits }];
-        if let Some(weights) = weights {
-            terms.push(Term { name: "opening of the weights", bits: weights.bits });
+        for one in weights {
+            terms.push(Term { name: "opening of weights", bits: one.bits });
         }
         terms.extend([
             // Cleared of denominators the sum has degree 2 (beta^2) in each of the leaves; a zero

@@ -8,49 +8,72 @@ use crate::statement::{Mode, Statement};
 use crate::transcript::Transcript;
 use p3_field::{PrimeCharacteristicRing, PrimeField32};
 use std::sync::Arc;
+use tg_tensor::Tensor;
 use tg_tensor::program::{Program, ProgramId};
 use tg_types::Hash32;
 use tg_types::hash::{Tag, tagged};
 
 const COMMITMENT_TAG: Tag = Tag::new("tensorgrid/proof-weights");
 
-/// The root of a commitment to a model's weights: 32 bytes, eight elements of the field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A commitment to a model's weights: one or two roots of 32 bytes, eight elements of the field
+/// each.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightsCommitment {
-    words: [u32; 8],
+    roots: Vec<[u32; 8]>,
 }
 
 impl WeightsCommitment {
-    /// The bytes, as they stand in a weights id.
+    /// The bytes.
     #[must_use]
-    pub fn to_bytes(&self) -> [u8; 32] {
-        let mut bytes = [0; 32];
-        for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(self.words) {
-            *to = word.to_be_bytes();
-        }
-        bytes
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.roots.iter().flatten().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// Reads a commitment; `None` if a word is no element of the field.
+    /// Reads a commitment; `None` if it is not one or two roots of elements of the field.
     #[must_use]
-    pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
-        let mut words = [0; 8];
-        for (word, from) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
-            *word = u32::from_be_bytes(*from);
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (roots, rest) = bytes.as_chunks::<32>();
+        if !(1..=Tree::SECRET.len()).contains(&roots.len()) || !rest.is_empty() {
+            return None;
         }
-        words.iter().all(|word| *word < F::ORDER_U32).then_some(Self { words })
+        let mut found = Self { roots: Vec::new() };
+        for root in roots {
+            let mut words = [0; 8];
+            for (word, from) in words.iter_mut().zip(root.as_chunks::<4>().0) {
+                *word = u32::from_be_bytes(*from);
+            }
+            if words.iter().any(|word| *word >= F::ORDER_U32) {
+                return None;
+            }
+            found.roots.push(words);
+        }
+        Some(found)
     }
 
-    pub(crate) fn of(root: &Root) -> Self {
-        let mut words = [0; 8];
-        for (word, element) in words.iter_mut().zip(root.roots().iter().flatten()) {
-            *word = element.as_canonical_u32();
+    /// The 32 bytes that stand for it in a weights id: the root if there is one, else a hash of
+    /// both.
+    #[must_use]
+    pub fn id(&self) -> Hash32 {
+        match *self.to_bytes().as_chunks::<32>().0 {
+            [root] => Hash32::new(root),
+            _ => tagged(COMMITMENT_TAG, &[&self.to_bytes()]),
         }
-        Self { words }
     }
 
-    pub(crate) fn root(&self) -> Root {
-        Root::new(vec![self.words.map(F::from_u32)])
+    pub(crate) fn of<'a>(roots: impl Iterator<Item = &'a Root>) -> Self {
+        let words = |root: &Root| {
+            let mut words = [0; 8];
+            for (word, element) in words.iter_mut().zip(root.roots().iter().flatten()) {
+                *word = element.as_canonical_u32();
+            }
+            words
+        };
+        Self { roots: roots.map(words).collect() }
+    }
+
+    pub(crate) fn roots(&self) -> Vec<Root> {
+        let root = |words: &[u32; 8]| Root::new(vec![words.map(F::from_u32)]);
+        self.roots.iter().map(root).collect()
     }
 
     pub(crate) fn digest(&self) -> Hash32 {
@@ -64,26 +87,35 @@ pub(crate) struct Setup {
     pub(crate) plan: Plan,
     pub(crate) mode: Mode,
     pub(crate) run: Pcs,
-    pub(crate) weights: Option<Pcs>,
+    /// The commitments to secret weights that there are.
+    pub(crate) weights: Vec<(Tree, Pcs)>,
     pub(crate) report: Report,
     program: ProgramId,
 }
 
 impl Setup {
-    pub(crate) fn new(program: Arc<Program>, mode: Mode, batch: usize) -> Result<Self, PlanError> {
+    pub(crate) fn new(
+        program: Arc<Program>,
+        constants: Option<&[Tensor]>,
+        batch: usize,
+    ) -> Result<Self, PlanError> {
+        let mode = if constants.is_some() { Mode::Public } else { Mode::Committed };
         let id = program.id();
-        let plan = plan::build(program, batch, mode == Mode::Committed)?;
+        let plan = plan::build(program, batch, constants)?;
         let refused = PlanError::Security { asked: SECURITY_BITS_MIN };
         let run = Pcs::new(&plan.shapes(Tree::Run)).ok_or(refused.clone())?;
-        let shapes = plan.shapes(Tree::Weights);
-        let weights =
-            if shapes.is_empty() { None } else { Some(Pcs::new(&shapes).ok_or(refused.clone())?) };
-        let of_weights = match &weights {
-            Some(weights) => Some(weights.soundness().ok_or(refused.clone())?),
-            None => None,
-        };
+        let mut weights = Vec::new();
+        let mut of_weights = Vec::new();
+        for tree in Tree::SECRET {
+            let shapes = plan.shapes(tree);
+            if !shapes.is_empty() {
+                let pcs = Pcs::new(&shapes).ok_or(refused.clone())?;
+                of_weights.push(pcs.soundness().ok_or(refused.clone())?);
+                weights.push((tree, pcs));
+            }
+        }
         let of_run = run.soundness().ok_or(refused.clone())?;
-        let report = Report::new(&plan, of_run, of_weights);
+        let report = Report::new(&plan, of_run, &of_weights);
         if report.bits < f64::from(SECURITY_BITS_MIN) {
             return Err(refused);
         }

@@ -13,7 +13,7 @@ use crate::plan::{Check, Plan, PlanError, ProductKind, Tree};
 use crate::prove::points;
 use crate::security::Report;
 use crate::setup::{Setup, WeightsCommitment};
-use crate::statement::{Mode, Statement};
+use crate::statement::Statement;
 use crate::sumcheck::{SumProof, shortened};
 use crate::transcript::Transcript;
 use p3_field::PrimeCharacteristicRing;
@@ -41,7 +41,7 @@ impl Verifier {
     /// One that has the model.
     pub fn public(model: impl Into<Arc<Model>>, batch: usize) -> Result<Self, PlanError> {
         let model = model.into();
-        let setup = Setup::new(Arc::new(model.program().clone()), Mode::Public, batch)?;
+        let setup = Setup::new(Arc::new(model.program().clone()), Some(model.constants()), batch)?;
         let digest = model.weights_root();
         Ok(Self { setup, weights: Weights::Public(model), digest })
     }
@@ -54,8 +54,9 @@ impl Verifier {
         commitment: Option<WeightsCommitment>,
         batch: usize,
     ) -> Result<Self, PlanError> {
-        let setup = Setup::new(program.into(), Mode::Committed, batch)?;
-        let digest = commitment.map_or(Hash32::new([0; 32]), |commitment| commitment.digest());
+        let setup = Setup::new(program.into(), None, batch)?;
+        let none = || WeightsCommitment::of(std::iter::empty()).digest();
+        let digest = commitment.as_ref().map_or_else(none, WeightsCommitment::digest);
         Ok(Self { setup, weights: Weights::Committed(commitment), digest })
     }
 
@@ -84,14 +85,14 @@ impl Verifier {
     fn replay(&self, statement: &Statement, proof: &Proof) -> Result<Replay, VerifyError> {
         let plan = &self.setup.plan;
         let mut transcript = self.setup.begin(statement, &self.digest);
-        let committed = match (&self.setup.weights, &self.weights) {
-            (None, _) => None,
-            (Some(pcs), Weights::Committed(Some(commitment))) => Some((pcs, commitment.root())),
-            (Some(_), Weights::Committed(None) | Weights::Public(_)) => {
-                return Err(VerifyError::Opening("weights"));
-            }
+        let roots = match &self.weights {
+            Weights::Committed(Some(commitment)) => commitment.roots(),
+            Weights::Committed(None) | Weights::Public(_) => Vec::new(),
         };
-        if let Some((pcs, root)) = &committed {
+        if [roots.len(), proof.weights.len()] != [self.setup.weights.len(); 2] {
+            return Err(VerifyError::Opening("weights"));
+        }
+        for ((_, pcs), root) in self.setup.weights.iter().zip(&roots) {
             pcs.absorb(root, transcript.sponge());
         }
         let clear: Vec<F> = proof.clear.iter().map(|sum| int((*sum).into())).collect();
@@ -128,15 +129,12 @@ impl Verifier {
         let at = points(plan, Tree::Run, &challenges);
         let values = self.setup.run.verify(&proof.root, &proof.opening, at, transcript.sponge());
         record(plan, Tree::Run, values.ok_or(VerifyError::Opening("values"))?, &mut openings);
-        match (committed, &proof.weights) {
-            (None, None) => {}
-            (Some((pcs, root)), Some(opening)) => {
-                let at = points(plan, Tree::Weights, &challenges);
-                let values = pcs.verify(&root, opening, at, transcript.sponge());
-                let values = values.ok_or(VerifyError::Opening("weights"))?;
-                record(plan, Tree::Weights, values, &mut openings);
-            }
-            (None, Some(_)) | (Some(_), None) => return Err(VerifyError::Opening("weights")),
+        for (((tree, pcs), root), opening) in
+            self.setup.weights.iter().zip(&roots).zip(&proof.weights)
+        {
+            let at = points(plan, *tree, &challenges);
+            let values = pcs.verify(root, opening, at, transcript.sponge());
+            record(plan, *tree, values.ok_or(VerifyError::Opening("weights"))?, &mut openings);
         }
         let (first, second) = ((products.sum, products.last), (functionals.sum, functionals.last));
         Ok(Replay { challenges, openings, lookups, first, second })
@@ -230,7 +228,7 @@ fn sum(
 
 /// Notes the values of opened columns.
 fn record(plan: &Plan, tree: Tree, values: Vec<Vec<EF>>, openings: &mut Openings) {
-    for (opened, values) in plan.opened(tree).iter().zip(values) {
+    for (opened, values) in plan.opened[tree as usize].iter().zip(values) {
         for (column, value) in opened.columns.iter().zip(values) {
             openings.insert((*column, opened.at), value);
         }
@@ -280,19 +278,30 @@ fn first_end(plan: &Plan, challenges: &Challenges, claims: &[EF]) -> EF {
         let (claims, behind) = rest.split_at(product.claims());
         rest = behind;
         let value = match (&product.kind, claims) {
-            (ProductKind::Linear(_), claims) => claims.iter().copied().product(),
-            (ProductKind::Max { .. }, [made, taps @ ..]) => {
-                let power = plan.check_power(challenges, Check::Max(index)).unwrap_or_default();
-                let bits = product.bits;
-                let point = &challenges.checks[challenges.checks.len() - bits..];
-                let weight = eq_points(point, plan.product_point(challenges, index));
-                power * weight * taps.iter().map(|tap| *made - *tap).product::<EF>()
+            (
+                ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. },
+                claims,
+            ) => claims.iter().copied().product(),
+            (ProductKind::Select { .. }, claims) => {
+                let weight = check_weight(plan, challenges, index, Check::Select(index));
+                weight * claims.iter().copied().product::<EF>()
             }
-            (ProductKind::Max { .. }, []) => EF::ZERO,
+            (ProductKind::Max(_), [made, taps @ ..]) => {
+                let weight = check_weight(plan, challenges, index, Check::Max(index));
+                weight * taps.iter().map(|tap| *made - *tap).product::<EF>()
+            }
+            (ProductKind::Max(_), []) => EF::ZERO,
         };
         end += shortened(&challenges.products, product.bits) * value;
     }
     end
+}
+
+/// The weight of a check where its product ended.
+fn check_weight(plan: &Plan, challenges: &Challenges, index: usize, check: Check) -> EF {
+    let power = plan.check_power(challenges, check).unwrap_or_default();
+    let point = &challenges.checks[challenges.checks.len() - plan.products[index].bits..];
+    power * eq_points(point, plan.product_point(challenges, index))
 }
 
 /// What the checks must give: accumulators in the clear, and outputs that are moved values.
@@ -312,7 +321,7 @@ fn checks(plan: &Plan, challenges: &Challenges, outputs: &[Vec<Tensor>], clear: 
                     rest = behind;
                     dot_base(&weights, sums.iter().map(|sum| int((*sum).into())))
                 }
-                Check::Copy(_) | Check::Max(_) => {
+                Check::Copy(_) | Check::Max(_) | Check::Select(_) => {
                     let output = output_of(plan, operation).unwrap_or(0);
                     let made = &outputs[inference][output];
                     dot_base(&weights, crate::claims::elements(made))

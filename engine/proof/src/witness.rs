@@ -3,9 +3,10 @@
 
 use crate::field::{F, int};
 use crate::plan::{
-    Axis, Check, Column, Holder, Layout, Lookup, Plan, Rescaled, Role, Top, Tree, half, limb_widths,
+    Axis, Check, Column, Holder, Layout, Lookup, MaxShape, Plan, Product, ProductKind, Rescaled,
+    Role, Secret, Source, Top, Tree, half, limb_widths,
 };
-use crate::reads::tap_of;
+use crate::reads::{Read, read_of, reads_of};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use tg_tensor::element::Element;
@@ -65,6 +66,9 @@ impl Witness {
                 witness.clear.extend(sums);
             }
         }
+        for product in &plan.products {
+            witness.choose(plan, product);
+        }
         witness.look_up(plan, &rounded);
         Ok(witness)
     }
@@ -79,12 +83,25 @@ impl Witness {
         let len = plan.layout_of(operation).len();
         let mut sums = Vec::with_capacity(plan.batch * len);
         for inference in 0..plan.batch {
-            if let Primitive::Linear { x, .. } = plan.primitive(operation) {
-                let spec = plan.program.specs()[x.index()];
-                let numbers = self.read(plan, *x, inference).iter();
-                let numbers: Vec<i64> = numbers.map(|number| (*number).into()).collect();
-                let read = Tensor::new(&spec, &numbers).expect("values lie in their ranges");
-                sums.extend(runner.accumulators(operation, &[&read])?);
+            let factors = match plan.primitive(operation) {
+                Primitive::Linear { x, .. } => vec![*x],
+                Primitive::MatMul { a, b, .. } => vec![*a, *b],
+                Primitive::Join { .. }
+                | Primitive::Product { .. }
+                | Primitive::Table { .. }
+                | Primitive::Sum { .. }
+                | Primitive::Max { .. }
+                | Primitive::Normalise { .. }
+                | Primitive::Move { .. }
+                | Primitive::Select { .. }
+                | Primitive::Lookup { .. }
+                | Primitive::ArgMax { .. } => Vec::new(),
+            };
+            if !factors.is_empty() {
+                let factors: Vec<Tensor> =
+                    factors.iter().map(|value| self.tensor(plan, *value, inference)).collect();
+                let factors: Vec<&Tensor> = factors.iter().collect();
+                sums.extend(runner.accumulators(operation, &factors)?);
                 continue;
             }
             for index in 0..len {
@@ -99,6 +116,13 @@ impl Witness {
             }
         }
         Ok(sums)
+    }
+
+    fn tensor(&self, plan: &Plan, value: ValueId, inference: usize) -> Tensor {
+        let numbers = self.read(plan, value, inference).iter();
+        let numbers: Vec<i64> = numbers.map(|number| (*number).into()).collect();
+        let spec = &plan.program.specs()[value.index()];
+        Tensor::new(spec, &numbers).expect("values lie in their ranges")
     }
 
     /// A value of one inference.
@@ -134,7 +158,22 @@ impl Witness {
                     let keys = all.map(|at| self.value(plan, *x, at / len, at % len));
                     keys.zip(element(operation)).collect()
                 }
-                Lookup::Excess(operation, tap) => self.excess(plan, operation, tap),
+                Lookup::Excess(product, tap) => self.excess(plan, &plan.products[product], tap),
+                Lookup::Flag(operation) => {
+                    let flags = self.limbs[&operation][0].iter().copied();
+                    self.source(plan, operation, Source::Condition(operation))
+                        .into_iter()
+                        .zip(flags)
+                        .collect()
+                }
+                Lookup::Row(operation) => {
+                    let row = group.layout.side(1) as i32;
+                    let indices = self.source(plan, operation, Source::Index(operation));
+                    let place = |(at, index): (usize, i32)| index * row + at as i32 % row;
+                    indices.into_iter().enumerate().map(place).zip(element(operation)).collect()
+                }
+                Lookup::Place(operation) => element(operation).map(|place| (place, 0)).collect(),
+                Lookup::Largest(operation) => self.largest(plan, operation),
             };
             let table = &plan.tables[group.table];
             for (key, _) in &pairs {
@@ -145,29 +184,95 @@ impl Witness {
         }
     }
 
-    fn excess(&self, plan: &Plan, operation: usize, tap: usize) -> Vec<(i32, i32)> {
-        let made = &self.values[plan.value_of(operation).index()];
-        let taps = self.tap(plan, operation, tap);
+    fn excess(&self, plan: &Plan, product: &Product, tap: usize) -> Vec<(i32, i32)> {
+        let ProductKind::Max(shape) = &product.kind else { return Vec::new() };
+        let made = self.source(plan, product.operation, shape.made);
+        let taps = self.source(plan, product.operation, shape.taps[tap]);
         made.iter().zip(taps).map(|(made, read)| (made - read, 0)).collect()
     }
 
-    /// What a tap of a maximum reads, of all inferences.
-    pub(crate) fn tap(&self, plan: &Plan, operation: usize, tap: usize) -> Vec<i32> {
-        let len = plan.layout_of(operation).len();
-        let reads: Vec<_> = (0..len)
-            .map(|index| {
-                let element = Element::new(&plan.program, operation, index).expect("it exists");
-                tap_of(&element, tap).ok_or(element.start() as i32)
-            })
-            .collect();
-        let inferences = 0..plan.batch;
-        let of = |inference: usize| {
-            reads.iter().map(move |read| match read {
-                Ok((value, at)) => self.value(plan, *value, inference, *at),
-                Err(start) => *start,
-            })
+    /// The largest element, counted from the smallest that there can be.
+    fn largest(&self, plan: &Plan, operation: usize) -> Vec<(i32, i32)> {
+        let Primitive::ArgMax { x, len, .. } = plan.primitive(operation) else {
+            return Vec::new();
         };
-        inferences.flat_map(of).collect()
+        let lo = i64::from(plan.program.specs()[x.index()].lo);
+        let of = |candidate: &i32| (i64::from(*candidate).div_euclid((*len).into()) - lo) as i32;
+        let candidates = self.limbs[&operation].last();
+        candidates.into_iter().flatten().map(|candidate| (of(candidate), 0)).collect()
+    }
+
+    /// The numbers that a product needs beside values: steps of a maximum, flags.
+    fn choose(&mut self, plan: &Plan, product: &Product) {
+        let operation = product.operation;
+        let made = match &product.kind {
+            ProductKind::Max(MaxShape { made: Source::Column(_), taps }) => {
+                let taps = taps.iter().map(|tap| self.source(plan, operation, *tap));
+                let larger = |a: Vec<i32>, b: Vec<i32>| {
+                    a.into_iter().zip(b).map(|(a, b)| a.max(b)).collect()
+                };
+                taps.reduce(larger).unwrap_or_default()
+            }
+            ProductKind::Select { .. } => {
+                let conditions = self.source(plan, operation, Source::Condition(operation));
+                conditions.into_iter().map(|condition| i32::from(condition != 0)).collect()
+            }
+            ProductKind::Max(_)
+            | ProductKind::Linear(_)
+            | ProductKind::MatMul(_)
+            | ProductKind::Elements { .. } => return,
+        };
+        self.limbs.entry(operation).or_default().push(made);
+    }
+
+    /// A source's numbers for the elements of an operation, of all inferences.
+    pub(crate) fn source(&self, plan: &Plan, operation: usize, source: Source) -> Vec<i32> {
+        match source {
+            Source::Column(column) => match plan.columns[column.0].role {
+                Role::Limb(operation, place) => self.limbs[&operation][place].clone(),
+                Role::Value(operation) => self.values[plan.value_of(operation).index()].clone(),
+                Role::Multiplicity(_) | Role::Constant(_) | Role::Filler => Vec::new(),
+            },
+            Source::Value(value) => {
+                (0..plan.batch).flat_map(|n| self.read(plan, value, n)).copied().collect()
+            }
+            Source::Accumulator(_) => Vec::new(),
+            Source::Tap(..) | Source::Condition(_) | Source::Index(_) => {
+                let elements = 0..plan.layout_of(operation).len();
+                let reads: Vec<Read> =
+                    elements.filter_map(|index| read_of(&plan.program, source, index)).collect();
+                let of = |inference: usize| {
+                    let number = move |read: &Read| {
+                        let from = read.from.map_or(0, |(value, at)| {
+                            i64::from(self.value(plan, value, inference, at))
+                        });
+                        (from * read.factor + read.constant) as i32
+                    };
+                    reads.iter().map(number).collect::<Vec<_>>()
+                };
+                (0..plan.batch).flat_map(of).collect()
+            }
+        }
+    }
+
+    /// What stands at a place among an operation's reads, if each number read were `number`.
+    pub(crate) fn placed(
+        &self,
+        plan: &Plan,
+        operation: usize,
+        place: usize,
+        number: i32,
+    ) -> Vec<i32> {
+        let elements = 0..plan.layout_of(operation).len();
+        let read = |index: usize| {
+            let element = Element::new(&plan.program, operation, index).expect("it exists");
+            reads_of(&element, 0, number)[place]
+        };
+        let reads: Vec<_> = elements.map(read).collect();
+        let of = |inference: usize| {
+            reads.iter().map(move |(value, at)| self.value(plan, *value, inference, *at))
+        };
+        (0..plan.batch).flat_map(of).collect()
     }
 
     /// The columns of a commitment, by table.
@@ -242,13 +347,34 @@ fn run(plan: &Plan, runner: &Runner, inputs: &[Vec<Tensor>]) -> Result<Run, RunE
     }
     for (index, value) in values.iter_mut().enumerate() {
         let id = ValueId { number: index as u32 };
-        if let (Some(Place::Constant(constant)), true) =
-            (program.place(id), plan.holders[index] != Holder::Dead)
-        {
+        if let (Some(Place::Constant(constant)), true) = (program.place(id), is_weighed(plan, id)) {
             value.extend(numbers(&runner.model().constants()[constant]));
         }
     }
     Ok((values, outputs))
+}
+
+/// Whether a value's numbers are needed one by one. Weights are read where the model has them.
+fn is_weighed(plan: &Plan, value: ValueId) -> bool {
+    let is_secret = matches!(plan.holder(value), Holder::Column(_));
+    let by_product = |product: &Product| match &product.kind {
+        ProductKind::Linear(shape) => {
+            let as_weights = shape.weights == value && shape.secret == Secret::General;
+            shape.x == value || shape.bias == Some(value) || (is_secret && as_weights)
+        }
+        ProductKind::MatMul(_)
+        | ProductKind::Elements { .. }
+        | ProductKind::Select { .. }
+        | ProductKind::Max(_) => false,
+    };
+    let by_other = |operation: usize| {
+        let primitive = plan.primitive(operation);
+        let is_linear = matches!(primitive, Primitive::Linear { .. });
+        plan.holder(plan.value_of(operation)) != Holder::Dead
+            && !is_linear
+            && primitive.reads().contains(&value)
+    };
+    plan.products.iter().any(by_product) || (0..plan.program.operations().len()).any(by_other)
 }
 
 /// The limbs of what a rescale drops, and what else it looks up.

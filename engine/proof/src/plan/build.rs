@@ -1,25 +1,30 @@
 //! Builds the plan: one pass over the operations that outputs depend on.
 
-use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError, TAPS_MAX};
+use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError};
 use super::rescale::{Axis, Keys};
 use super::{
     At, Check, Column, ColumnId, Form, Group, Holder, Layout, LinearShape, Lookup, Opened, Plan,
     Product, ProductKind, Rescaled, Role, Secret, Source, Table, Tree,
 };
-use crate::field::{bits_of, int};
+use crate::field::bits_of;
 use crate::pcs::{FOLD, STACK_BITS_MAX, STACK_BITS_MIN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tg_tensor::Tensor;
 use tg_tensor::program::{
     JoinTerm, Multipliers, Operation, Place, Primitive, Program, Rescale, Spec, ValueId, Window,
 };
 
-/// The plan of a proof of `batch` inferences.
-pub(crate) fn build(program: Arc<Program>, batch: usize, secret: bool) -> Result<Plan, PlanError> {
+/// The plan of a proof of `batch` inferences. Without constants they are secret.
+pub(crate) fn build(
+    program: Arc<Program>,
+    batch: usize,
+    constants: Option<&[Tensor]>,
+) -> Result<Plan, PlanError> {
     if !(1..=BATCH_MAX).contains(&batch) {
         return Err(PlanError::Batch { found: batch, most: BATCH_MAX });
     }
-    let mut builder = Builder::new(program, batch, secret)?;
+    let mut builder = Builder::new(program, batch, constants)?;
     for operation in 0..builder.program.operations().len() {
         if builder.holders[builder.program.value_of(operation).index()] != Holder::Dead {
             builder.operation(operation)?;
@@ -30,36 +35,46 @@ pub(crate) fn build(program: Arc<Program>, batch: usize, secret: bool) -> Result
 
 /// A plan that grows.
 pub(super) struct Builder {
-    program: Arc<Program>,
-    batch: usize,
+    pub(super) program: Arc<Program>,
+    /// The constants, if the verifier has them.
+    pub(super) constants: Vec<Tensor>,
+    pub(super) batch: usize,
     secret: bool,
     layouts: Vec<Layout>,
-    holders: Vec<Holder>,
+    pub(super) holders: Vec<Holder>,
     columns: Vec<Column>,
-    /// Bundles of the two commitments.
-    bundles: [usize; 2],
+    /// Secret constants of fewer variables have a commitment of their own.
+    small_bits: usize,
+    /// Bundles of each commitment.
+    bundles: [usize; 3],
     pub(super) tables: Vec<Table>,
     /// The keys of tables that clamp.
     pub(super) allowed: BTreeMap<usize, Keys>,
     groups: Vec<Group>,
-    products: Vec<Product>,
+    pub(super) products: Vec<Product>,
     pub(super) rescales: BTreeMap<usize, Rescaled>,
-    checks: Vec<Check>,
+    pub(super) checks: Vec<Check>,
     /// Openings by column.
     openings: Vec<(ColumnId, At)>,
 }
 
 impl Builder {
-    fn new(program: Arc<Program>, batch: usize, secret: bool) -> Result<Self, PlanError> {
+    fn new(
+        program: Arc<Program>,
+        batch: usize,
+        constants: Option<&[Tensor]>,
+    ) -> Result<Self, PlanError> {
         let layouts = layouts(&program, batch);
         let mut builder = Self {
             holders: vec![Holder::Dead; layouts.len()],
             program,
+            constants: constants.unwrap_or_default().to_vec(),
             batch,
-            secret,
+            secret: constants.is_none(),
             layouts,
             columns: Vec::new(),
-            bundles: [0; 2],
+            small_bits: 0,
+            bundles: [0; 3],
             tables: Vec::new(),
             allowed: BTreeMap::new(),
             groups: Vec::new(),
@@ -90,6 +105,7 @@ impl Builder {
                 }
             }
         }
+        self.small_bits = self.small_bits(&needed);
         for (index, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
             let value = ValueId { number: index as u32 };
             let output = program.outputs().iter().position(|output| output.value == value);
@@ -108,10 +124,29 @@ impl Builder {
         Ok(())
     }
 
+    /// Where to divide secret constants so that the two commitments have the fewest cells. Dividing
+    /// must save a third, as a second commitment has costs of its own.
+    fn small_bits(&self, needed: &[bool]) -> usize {
+        let constants = self.program.constants().len();
+        let values = (0..constants).map(|index| self.program.value_of_constant(index).index());
+        let sizes: Vec<usize> =
+            values.filter(|value| needed[*value]).map(|value| self.layouts[value].bits()).collect();
+        let cells = |wanted: &dyn Fn(usize) -> bool| -> u64 {
+            let all: u64 =
+                sizes.iter().filter(|bits| wanted(**bits)).map(|bits| 1_u64 << bits).sum();
+            if all == 0 { 0 } else { all.next_power_of_two().max(1 << STACK_BITS_MIN) }
+        };
+        let divided = |at: usize| cells(&|bits| bits < at) + cells(&|bits| bits >= at);
+        let best = sizes.iter().copied().min_by_key(|bits| divided(*bits)).unwrap_or(0);
+        if divided(best) * 3 <= divided(0) * 2 { best } else { 0 }
+    }
+
     fn secret_column(&mut self, value: ValueId, constant: usize) -> ColumnId {
         let layout = self.layouts[value.index()].clone();
-        let bundle = self.bundle(Tree::Weights);
-        self.column(Tree::Weights, bundle, 0, layout, Role::Constant(constant))
+        let is_small = layout.bits() < self.small_bits;
+        let tree = if is_small { Tree::Small } else { Tree::Weights };
+        let bundle = self.bundle(tree);
+        self.column(tree, bundle, 0, layout, Role::Constant(constant))
     }
 
     fn bundle(&mut self, tree: Tree) -> usize {
@@ -136,7 +171,7 @@ impl Builder {
         self.program.operations()[operation].spec
     }
 
-    fn layout_of(&self, operation: usize) -> Layout {
+    pub(super) fn layout_of(&self, operation: usize) -> Layout {
         self.layouts[self.program.value_of(operation).index()].clone()
     }
 
@@ -147,25 +182,32 @@ impl Builder {
 
     /// Columns for an operation's limbs and, unless it is an output, for its value.
     pub(super) fn limbs(&mut self, operation: usize, widths: &[u8]) -> Vec<ColumnId> {
+        let found = self.columns_of(operation, widths.len());
+        for (place, (width, column)) in widths.iter().zip(&found).enumerate() {
+            let table = self.table(Table::Range { size: 1 << width });
+            let key = Form::of(Source::Column(*column));
+            self.look_up(operation, table, Lookup::Limb(operation, place), key);
+        }
+        found
+    }
+
+    /// Columns for numbers that an operation needs beside its value and, unless it is an output,
+    /// for that.
+    pub(super) fn columns_of(&mut self, operation: usize, count: usize) -> Vec<ColumnId> {
         let layout = self.layout_of(operation);
         let is_value = !self.is_output(operation);
-        if widths.is_empty() && !is_value {
+        if count == 0 && !is_value {
             return Vec::new();
         }
         let bundle = self.bundle(Tree::Run);
         let mut found = Vec::new();
-        for (place, width) in widths.iter().enumerate() {
+        for place in 0..count {
             let role = Role::Limb(operation, place);
-            let column = self.column(Tree::Run, bundle, place, layout.clone(), role);
-            let table = self.table(Table::Range { size: 1 << width });
-            let key = Form::of(Source::Column(column));
-            let what = Lookup::Limb(operation, place);
-            self.group(operation, table, what, key, Form::default());
-            found.push(column);
+            found.push(self.column(Tree::Run, bundle, place, layout.clone(), role));
         }
         if is_value {
             let role = Role::Value(operation);
-            let column = self.column(Tree::Run, bundle, widths.len(), layout, role);
+            let column = self.column(Tree::Run, bundle, count, layout, role);
             self.holders[self.program.value_of(operation).index()] = Holder::Column(column);
         }
         found
@@ -190,7 +232,14 @@ impl Builder {
         self.group(operation, table, what, key, value);
     }
 
-    fn group(&mut self, operation: usize, table: usize, what: Lookup, key: Form, value: Form) {
+    pub(super) fn group(
+        &mut self,
+        operation: usize,
+        table: usize,
+        what: Lookup,
+        key: Form,
+        value: Form,
+    ) {
         let layout = self.layout_of(operation);
         self.groups.push(Group { layout, table, key, value, what, leaf: 0 });
     }
@@ -198,7 +247,6 @@ impl Builder {
     fn operation(&mut self, index: usize) -> Result<(), PlanError> {
         let program = self.program.clone();
         let operation = &program.operations()[index];
-        let refused = |primitive| Err(PlanError::Primitive { operation: index, primitive });
         match &operation.primitive {
             Primitive::Linear { .. } => self.linear(index, operation),
             Primitive::Join { terms, constant, shift, .. } => {
@@ -208,32 +256,52 @@ impl Builder {
                 self.rescale(index, bound, &rescale, Axis::Columns)
             }
             Primitive::Sum { x, window, offset, rescale } => {
-                let read = self.program.specs()[x.index()];
-                let moved = |end: i32| (i64::from(end) + i64::from(*offset)).abs();
-                let bound = window.taps() as i64 * moved(read.lo).max(moved(read.hi));
+                let bound = window.taps() as i64 * self.reach(*x, (*offset).into());
                 self.rescale(index, bound, rescale, Axis::Rows)
             }
             Primitive::Table { x, entries } => {
                 self.limbs(index, &[]);
                 let from = self.program.specs()[x.index()].lo.into();
-                let table = self.table(Table::Entries { from, values: entries.as_slice().into() });
+                let values = entries.as_slice().iter().map(|entry| i32::from(*entry)).collect();
+                let table = self.table(Table::Entries { from, values });
                 self.look_up(index, table, Lookup::Entry(index), Form::of(Source::Value(*x)));
                 Ok(())
             }
-            Primitive::Max { x, window } => self.max(index, *x, window),
+            Primitive::Max { x, window } => {
+                let read = self.program.specs()[x.index()];
+                let size = i64::from(read.hi) - i64::from(read.lo) + 1;
+                self.maximum(index, window.taps(), size, 0)
+            }
+            Primitive::ArgMax { .. } => self.arg_max(index),
+            Primitive::Select { condition, .. } => self.select(index, condition.value),
+            Primitive::Lookup { table, row, .. } => self.rows(index, *table, *row),
+            Primitive::MatMul { .. } => self.mat_mul(index),
+            Primitive::Product { a, b, offset_a, offset_b, rescale, .. } => {
+                let offsets = [i64::from(*offset_a), i64::from(*offset_b)];
+                let bound = self.reach(a.value, offsets[0]) * self.reach(b.value, offsets[1]);
+                self.rescale(index, bound, rescale, Axis::Columns)?;
+                let bits = self.layout_of(index).bits();
+                let kind = ProductKind::Elements { offsets };
+                self.products.push(Product { operation: index, bits, kind });
+                Ok(())
+            }
             Primitive::Move { .. } => {
                 if self.is_output(index) {
                     self.checks.push(Check::Copy(index));
                 }
                 Ok(())
             }
-            Primitive::MatMul { .. } => refused("MatMul"),
-            Primitive::Product { .. } => refused("Product"),
-            Primitive::Normalise { .. } => refused("Normalise"),
-            Primitive::Select { .. } => refused("Select"),
-            Primitive::Lookup { .. } => refused("Lookup"),
-            Primitive::ArgMax { .. } => refused("ArgMax"),
+            Primitive::Normalise { .. } => {
+                Err(PlanError::Primitive { operation: index, primitive: "Normalise" })
+            }
         }
+    }
+
+    /// The largest magnitude of a value that an offset is added to.
+    pub(super) fn reach(&self, value: ValueId, offset: i64) -> i64 {
+        let read = self.program.specs()[value.index()];
+        let moved = |end: i32| (i64::from(end) + offset).abs();
+        moved(read.lo).max(moved(read.hi))
     }
 
     fn join_bound(&self, terms: &[JoinTerm], constant: &Multipliers) -> i64 {
@@ -245,31 +313,6 @@ impl Builder {
             read.magnitude() * largest(&term.multipliers)
         };
         largest(constant) + terms.iter().map(reach).sum::<i64>()
-    }
-
-    fn max(&mut self, operation: usize, x: ValueId, window: &Window) -> Result<(), PlanError> {
-        let taps = window.taps();
-        if taps > TAPS_MAX as u64 {
-            return Err(PlanError::Taps { operation, taps, most: TAPS_MAX });
-        }
-        self.limbs(operation, &[]);
-        let read = self.program.specs()[x.index()];
-        let size = i64::from(read.hi) - i64::from(read.lo) + 1;
-        if size > super::limits::TABLE_MAX {
-            let most = super::limits::TABLE_MAX;
-            return Err(PlanError::Wide { operation, numbers: size, most });
-        }
-        let table = self.table(Table::Range { size });
-        for tap in 0..taps as usize {
-            let mut key = Form::of(Source::Value(self.program.value_of(operation)));
-            key.add(Source::Tap(operation, tap), int(-1));
-            self.look_up(operation, table, Lookup::Excess(operation, tap), key);
-        }
-        let kind = ProductKind::Max { taps: taps as usize };
-        let bits = self.layout_of(operation).bits();
-        self.checks.push(Check::Max(self.products.len()));
-        self.products.push(Product { operation, bits, kind });
-        Ok(())
     }
 
     fn linear(&mut self, index: usize, operation: &Operation) -> Result<(), PlanError> {
@@ -347,8 +390,7 @@ impl Builder {
     fn finish(mut self) -> Result<Plan, PlanError> {
         let (multiplicities, leaf_bits) = self.leaves()?;
         self.open();
-        let opened_run = self.opened(Tree::Run);
-        let opened_weights = self.opened(Tree::Weights);
+        let opened = Tree::ALL.map(|tree| self.opened(tree));
         Ok(Plan {
             program: self.program,
             batch: self.batch,
@@ -362,8 +404,7 @@ impl Builder {
             products: self.products,
             rescales: self.rescales,
             checks: self.checks,
-            opened_run,
-            opened_weights,
+            opened,
         })
     }
 
@@ -402,7 +443,7 @@ impl Builder {
 
     /// Fills a commitment that would have too few cells, and refuses one with too many.
     fn check_cells(&mut self) -> Result<(), PlanError> {
-        for tree in [Tree::Run, Tree::Weights] {
+        for tree in Tree::ALL {
             let columns = self.columns.iter().filter(|column| column.tree == tree);
             let cells: u64 = columns.map(|column| 1_u64 << column.layout.bits()).sum();
             let bits = cells.next_power_of_two().trailing_zeros() as usize;
@@ -476,11 +517,16 @@ impl Builder {
             },
             Source::Tap(operation, _) | Source::Accumulator(operation) => {
                 let primitive = &self.program.operations()[operation].primitive;
-                if !matches!(primitive, Primitive::Linear { .. }) {
-                    for read in primitive.reads() {
-                        self.sources(self.holders[read.index()], found);
-                    }
+                let is_product = matches!(
+                    primitive,
+                    Primitive::Linear { .. } | Primitive::MatMul { .. } | Primitive::Product { .. }
+                );
+                if !is_product {
+                    self.reads_of(operation, found);
                 }
+            }
+            Source::Condition(operation) | Source::Index(operation) => {
+                self.reads_of(operation, found);
             }
         }
     }
@@ -503,15 +549,37 @@ impl Builder {
                     self.sources(self.holders[bias.index()], found);
                 }
             }
-            ProductKind::Max { .. } => {
-                let value = self.program.value_of(product.operation);
-                if let Holder::Column(column) = self.holders[value.index()] {
-                    found.push((column, At::Product(index)));
-                }
-                for read in self.program.operations()[product.operation].primitive.reads() {
-                    self.sources(self.holders[read.index()], found);
+            ProductKind::Max(shape) => {
+                for source in shape.taps.iter().chain([&shape.made]) {
+                    match *source {
+                        Source::Column(column) => found.push((column, At::Product(index))),
+                        Source::Value(value) => {
+                            if let Holder::Column(column) = self.holders[value.index()] {
+                                found.push((column, At::Product(index)));
+                            }
+                        }
+                        Source::Tap(operation, _)
+                        | Source::Accumulator(operation)
+                        | Source::Condition(operation)
+                        | Source::Index(operation) => self.reads_of(operation, found),
+                    }
                 }
             }
+            ProductKind::Select { flag } => {
+                found.push((*flag, At::Product(index)));
+                self.reads_of(product.operation, found);
+                let value = self.program.value_of(product.operation);
+                self.sources(self.holders[value.index()], found);
+            }
+            ProductKind::MatMul(_) | ProductKind::Elements { .. } => {
+                self.reads_of(product.operation, found);
+            }
+        }
+    }
+
+    fn reads_of(&self, operation: usize, found: &mut Vec<(ColumnId, At)>) {
+        for read in self.program.operations()[operation].primitive.reads() {
+            self.sources(self.holders[read.index()], found);
         }
     }
 

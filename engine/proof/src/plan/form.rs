@@ -16,8 +16,12 @@ pub(crate) enum Source {
     Value(ValueId),
     /// The accumulator of an operation.
     Accumulator(usize),
-    /// What a tap of an operation's window reads.
+    /// What a tap of an operation's window reads; a candidate of an arg-max.
     Tap(usize, usize),
+    /// The condition of an operation.
+    Condition(usize),
+    /// The row number that an operation looks up.
+    Index(usize),
 }
 
 /// Factors by place: all 1, or one for each column or row. Padding has the factor 0 unless all are

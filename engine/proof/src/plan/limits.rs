@@ -15,8 +15,11 @@ pub(crate) const LIMB_BITS_MAX: u8 = 12;
 /// The most look-ups, as bits. Far below p, so that no number of equal look-ups is 0 in the field.
 pub(crate) const LEAF_BITS_MAX: usize = 24;
 
-/// The most taps of a window whose maximum is proven.
-pub(crate) const TAPS_MAX: usize = 4;
+/// The most numbers of one step of a maximum: each is a factor of a product.
+pub(crate) const STEP_TAPS_MAX: usize = 4;
+
+/// The most numbers of a maximum. Each has look-ups and a third of a column of its own.
+pub(crate) const TAPS_MAX: u64 = 1 << 12;
 
 /// Why a program cannot be proven.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,15 +32,15 @@ pub enum PlanError {
         /// What it does.
         primitive: &'static str,
     },
-    /// A window with too many taps.
-    #[error("operation {operation}: a maximum of {taps} taps cannot be proven yet, at most {most}")]
+    /// A maximum of too many numbers.
+    #[error("operation {operation}: a maximum of {taps} numbers, at most {most} can be proven")]
     Taps {
         /// Which operation.
         operation: usize,
-        /// How many taps.
+        /// How many numbers.
         taps: u64,
         /// How many at most.
-        most: usize,
+        most: u64,
     },
     /// Results before the clamp take too many numbers for a table.
     #[error("operation {operation}: {numbers} numbers before the clamp, at most {most}")]

@@ -30,7 +30,7 @@ pub(crate) enum Table {
         /// The first key.
         from: i64,
         /// The values.
-        values: Arc<[i16]>,
+        values: Arc<[i32]>,
     },
 }
 

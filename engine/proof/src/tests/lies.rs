@@ -3,6 +3,7 @@
 
 use super::programs::Net;
 use super::{CONTEXT, Proven, proven};
+use crate::field::int;
 use crate::plan::{Holder, Role};
 use crate::witness::Witness;
 use crate::{Mode, Proof, Statement, VerifyError};
@@ -90,6 +91,21 @@ fn remainder_out_of_its_range_is_refused() {
                     pairs[0].0 -= 1;
                 }
             }
+            assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} limb {place}");
+        }
+    }
+}
+
+/// Goal: no committed number is free. Method: change one of every column, in the commitment, in
+/// what follows, and in both.
+#[test]
+fn any_other_committed_number_is_refused() {
+    for liar in cases() {
+        let plan = &liar.proven.prover.setup().plan;
+        for column in &plan.columns {
+            let Role::Limb(operation, place) = column.role else { continue };
+            let mut lie = liar.witness.clone();
+            lie.limbs.get_mut(&operation).expect("it has limbs")[place][0] ^= 1;
             assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} limb {place}");
         }
     }
@@ -212,4 +228,43 @@ fn bytes_that_are_cut_or_longer_or_no_elements_are_refused() {
     let long = vec![0; crate::PROOF_BYTES_MAX + 1];
     assert!(matches!(check(&long), Err(VerifyError::Size { .. })));
     assert_eq!(proven.statement.context, CONTEXT);
+}
+
+fn shorten<T>(list: &mut Vec<T>) {
+    list.truncate(list.len() - 1);
+}
+
+/// Goal: a proof of another shape is refused and never panics. Method: drop or add parts.
+#[test]
+fn proofs_of_another_shape_are_refused() {
+    let proven =
+        proven(&Net::Convolution.model(), Mode::Committed, vec![Net::Convolution.inputs(0)]);
+    let changes: [fn(&mut Proof); 17] = [
+        |proof| shorten(&mut proof.clear),
+        |proof| proof.clear.push(0),
+        |proof| shorten(&mut proof.lookups.layers),
+        |proof| shorten(&mut proof.lookups.layers[3].round_polys),
+        |proof| proof.products = None,
+        |proof| proof.products.iter_mut().for_each(|sum| shorten(&mut sum.round_polys)),
+        |proof| proof.products.iter_mut().for_each(|sum| shorten(&mut sum.round_polys[0])),
+        |proof| shorten(&mut proof.claims),
+        |proof| proof.functionals = None,
+        |proof| proof.functionals.iter_mut().for_each(|sum| sum.pow_witnesses.push(int(1))),
+        |proof| shorten(&mut proof.opening.evals),
+        |proof| shorten(&mut proof.opening.whir.rounds),
+        |proof| proof.opening.whir.rounds[0].commitment = None,
+        |proof| shorten(&mut proof.opening.whir.rounds[0].ood_answers),
+        |proof| proof.opening.whir.final_poly = None,
+        |proof| shorten(&mut proof.opening.whir.initial_ood_answers),
+        |proof| shorten(&mut proof.weights),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let mut proof = proven.proof.clone();
+        change(&mut proof);
+        assert!(proven.refuses(&proven.statement, &proof), "change {index}");
+    }
+    let mut proof = proven.proof.clone();
+    let stray = proof.opening.whir.final_sumcheck.take();
+    proof.opening.whir.final_sumcheck = stray.is_none().then(Default::default);
+    assert!(proven.refuses(&proven.statement, &proof), "closing sum-check");
 }

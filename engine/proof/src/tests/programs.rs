@@ -19,14 +19,24 @@ pub(super) enum Net {
     Depthwise,
     /// An output that is a moved value, and one that is large.
     Moved,
+    /// Products of values: matrices and elements.
+    Attention,
+    /// Rows by number, choices, a large maximum, the place of the largest.
+    Choices,
     /// One that cannot be proven.
-    ArgMax,
+    Normalise,
 }
 
 impl Net {
     /// Those that can be proven.
-    pub(super) const ALL: [Self; 4] =
-        [Self::Dense, Self::Convolution, Self::Depthwise, Self::Moved];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Dense,
+        Self::Convolution,
+        Self::Depthwise,
+        Self::Moved,
+        Self::Attention,
+        Self::Choices,
+    ];
 
     pub(super) fn model(self) -> Arc<Model> {
         self.model_with(0)
@@ -40,7 +50,9 @@ impl Net {
             Self::Convolution => convolution(&mut net),
             Self::Depthwise => depthwise(&mut net),
             Self::Moved => moved(&mut net),
-            Self::ArgMax => arg_max(&mut net),
+            Self::Attention => attention(&mut net),
+            Self::Choices => choices(&mut net),
+            Self::Normalise => normalise(&mut net),
         }
         Arc::new(net.finish())
     }
@@ -48,7 +60,7 @@ impl Net {
     pub(super) fn inputs(self, seed: i64) -> Vec<Tensor> {
         let model = self.model();
         let inputs = model.program().inputs().iter();
-        inputs.map(|input| tensor(&input.spec, seed * 1_000 + 17)).collect()
+        inputs.map(|input| tensor(&input.spec, seed * 1_001 + 17)).collect()
     }
 }
 
@@ -265,9 +277,71 @@ fn moved(net: &mut Builder) {
     net.output(c, 20);
 }
 
-fn arg_max(net: &mut Builder) {
+fn attention(net: &mut Builder) {
+    let x = net.input(30, -128, 127);
+    let window = Window::rows(6, 5);
+    let a = net.linear((x, 128), window, (5, 1), rescale(0, vec![700], 17, 3), (-128, 127));
+    let one = rescale(0, vec![300], 15, 0);
+    let (offset_a, offset_b) = (-3, 2);
+    let (batch, rows, columns, inner) = (2, 3, 3, 5);
+    let rescale_first = one.clone();
+    let scores = Primitive::MatMul {
+        a,
+        b: x,
+        batch,
+        rows,
+        columns,
+        inner,
+        offset_a,
+        offset_b,
+        rescale: rescale_first,
+    };
+    let b = net.push(18, (-100, 100), scores);
+    let sides = list(vec![2, 3, 3]);
+    let (left, right) = (natural(b, vec![9, 3, 1]), natural(b, vec![9, 1, 3]));
+    let rescale = rescale(2, vec![9], 6, -4);
+    let product = Primitive::Product { sides, a: left, b: right, offset_a, offset_b, rescale };
+    let c = net.push(18, (-128, 127), product);
+    net.output(c, 18);
+}
+
+fn choices(net: &mut Builder) {
+    let x = net.input(14, 0, 4);
+    let (rows, _) = net.constant(15, -50, 60);
+    let a = net.push(42, (-50, 60), Primitive::Lookup { table: rows, indices: x, row: 3 });
+    let window = Window::middle(1, 14, 3);
+    let b = net.push(3, (-50, 60), Primitive::Max { x: a, window });
+    let sides = list(vec![14, 3]);
+    let (condition, then) = (natural(x, vec![1, 0]), natural(b, vec![0, 1]));
+    let otherwise = natural(a, vec![3, 1]);
+    let c = net.push(42, (-50, 60), Primitive::Select { sides, condition, then, otherwise });
+    let d = net.push(3, (0, 13), Primitive::ArgMax { x: c, outer: 1, len: 14, inner: 3 });
+    let sides = list(vec![3]);
+    let term = JoinTerm { operand: natural(d, vec![1]), multipliers: list(vec![5]) };
+    let join =
+        Primitive::Join { sides, terms: list(vec![term]), constant: list(vec![-1]), shift: 1 };
+    let e = net.push(3, (-100, 100), join);
+    net.output(e, 3);
+    net.output(c, 42);
+}
+
+fn normalise(net: &mut Builder) {
     let x = net.input(4, -10, 10);
-    let a = net.linear((x, 10), Window::rows(1, 4), (3, 1), rescale(0, vec![1], 4, 0), (-128, 127));
-    let b = net.push(1, (0, 2), Primitive::ArgMax { x: a, outer: 1, len: 3, inner: 1 });
-    net.output(b, 1);
+    let a = net.linear((x, 10), Window::rows(1, 4), (3, 1), rescale(0, vec![1], 4, 0), (1, 127));
+    let entries = list((0..1_024_i16).collect());
+    let (sides, over) = (list(vec![3]), natural(a, vec![1]));
+    let inverse = tg_tensor::program::Inverse::Reciprocal;
+    let (offset, shift, zero) = (0, 12, 0);
+    let primitive = Primitive::Normalise {
+        sides,
+        a: over.clone(),
+        offset,
+        x: over,
+        inverse,
+        entries,
+        shift,
+        zero,
+    };
+    let b = net.push(3, (-128, 127), primitive);
+    net.output(b, 3);
 }

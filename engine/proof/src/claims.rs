@@ -14,7 +14,7 @@
 
 use crate::field::{EF, F, dot_base, eq_at, int};
 use crate::plan::{
-    At, Check, ColumnId, Group, Holder, Layout, LinearShape, MatMulShape, Plan, ProductKind,
+    At, Check, ColumnId, Gate, Group, Holder, Layout, LinearShape, MatMulShape, Plan, ProductKind,
     Secret, Source, Spread, Term, Tree,
 };
 use crate::reads;
@@ -129,6 +129,7 @@ impl Plan {
             At::Product(index) => match &self.products[index].kind {
                 ProductKind::Max(_)
                 | ProductKind::Select { .. }
+                | ProductKind::Gate(_)
                 | ProductKind::MatMul(_)
                 | ProductKind::Elements { .. } => self.product_point(challenges, index).to_vec(),
                 ProductKind::Linear(_) if spec.tree != Tree::Run => {
@@ -273,6 +274,7 @@ impl<'a> Tally<'a> {
                     power = tally.elements(index, *offsets, request, power);
                 }
                 ProductKind::Select { flag } => power = tally.select(index, *flag, power),
+                ProductKind::Gate(gate) => power = tally.gate(index, *gate, power),
             }
         }
         tally
@@ -283,11 +285,12 @@ impl<'a> Tally<'a> {
     fn group(&mut self, group: &Group) {
         let (layout, point) = (&group.layout, &self.challenges.lookups);
         let selector = Plan::selector(self.challenges, group.leaf, layout.bits());
-        let keys = group.key.terms.iter().map(|term| (term, -selector));
-        let values = group.value.terms.iter();
-        let values = values.map(|term| (term, -selector * self.challenges.beta));
-        for (term, factor) in keys.chain(values) {
-            let factor = factor * term.scale;
+        let beta = self.challenges.beta;
+        let powers = [EF::ONE, beta, beta.square()];
+        let terms = group.forms().zip(powers);
+        let terms = terms.flat_map(|(form, power)| form.terms.iter().map(move |t| (t, power)));
+        for (term, power) in terms {
+            let factor = -selector * power * term.scale;
             match term.source {
                 _ if self.plan.is_point(group, term) => {}
                 Source::Accumulator(_) => {}
@@ -514,6 +517,26 @@ impl<'a> Tally<'a> {
         let weights = layout.weights(point);
         let found = reads::placed(&plan.program, operation, (1, 0), &weights);
         self.weights(found, check, &batch);
+        self.add(plan.value_of(operation), -check, &batch, weights);
+        power
+    }
+
+    /// Flag and place of a clamp by blocks at the end of its product; and that the elements less
+    /// the range's smallest and the block's first number are that product.
+    fn gate(&mut self, index: usize, gate: Gate, rho: EF) -> EF {
+        let plan = self.plan;
+        let operation = plan.products[index].operation;
+        let mut power = rho;
+        for column in [gate.flag, gate.low] {
+            power *= self.challenges.rho;
+            self.constant += power * self.opened(column, At::Product(index));
+        }
+        let check = plan.check_power(self.challenges, Check::Select(index)).unwrap_or_default();
+        let (layout, point) = (plan.layout_of(operation), &self.challenges.checks);
+        let batch = Arc::new(layout.batch_weights(point));
+        let weights = layout.weights(point);
+        self.constant += check * layout.indicator(point) * int(gate.lo);
+        self.add_column(gate.base, At::Functional, check, &batch, weights.clone());
         self.add(plan.value_of(operation), -check, &batch, weights);
         power
     }

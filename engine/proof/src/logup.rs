@@ -1,11 +1,11 @@
 //! All look-ups of a proof as one sum of fractions that must be zero.
 //!
-//! A look-up of (key, value) in table t is the fraction 1 / (alpha - key - beta * value - beta^2 *
-//! t), an entry that is looked up m times is -m over the same of the entry. As functions of alpha,
-//! fractions of different (key, value, t) have different poles, so the sum is zero only if every
-//! pair that is looked up is an entry, and as often as the multiplicities say; these are below p,
-//! because there are fewer look-ups than that. Leaves that stand for no element have the numerator
-//! 0, unused leaves are 0 / 1.
+//! A look-up of a key with its values v, w in table t is the fraction 1 / (alpha - key - beta * v -
+//! beta^2 * w - beta^3 * t), an entry that is looked up m times is -m over the same of the entry.
+//! As functions of alpha, fractions of different (key, v, w, t) have different poles, so the sum is
+//! zero only if all that is looked up are entries, and as often as the multiplicities say; these
+//! are below p, because there are fewer look-ups than that. Leaves that stand for no element have
+//! the numerator 0, unused leaves are 0 / 1.
 
 use crate::claims::{Challenges, Openings};
 use crate::field::{EF, F, int};
@@ -27,17 +27,21 @@ pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) ->
     for (group, looked_up) in plan.groups.iter().zip(&witness.lookups) {
         let shifted = alpha - tag(beta, group.table);
         let bits = group.layout.bits();
-        let padding = shifted - group.key.padding() - beta * group.value.padding();
+        let powers = [EF::ONE, beta, beta.square()];
+        let padding = group.forms().zip(powers).map(|(form, power)| power * form.padding());
+        let padding = shifted - padding.sum::<EF>();
         denominators[group.leaf..group.leaf + (1 << bits)].fill(padding);
-        let has_value = !group.value.terms.is_empty();
         let cells = group.layout.cells();
         let inner = 1 << group.layout.inner_bits();
-        for (index, (key, value)) in looked_up.iter().enumerate() {
+        for (index, [key, value, second]) in looked_up.iter().enumerate() {
             let cell = index / cells.len() * inner + cells[index % cells.len()] as usize;
             numerators[group.leaf + cell] = F::ONE;
             let mut denominator = shifted - int((*key).into());
-            if has_value {
-                denominator -= beta * int((*value).into());
+            if *value != 0 {
+                denominator -= powers[1] * int((*value).into());
+            }
+            if *second != 0 {
+                denominator -= powers[2] * int((*second).into());
             }
             denominators[group.leaf + cell] = denominator;
         }
@@ -46,9 +50,9 @@ pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) ->
         let shifted = alpha - tag(beta, index);
         let leaf = plan.multiplicities[index].1;
         let counts = witness.multiplicities[index].iter();
-        for (place, ((key, value), count)) in table.elements().zip(counts).enumerate() {
+        for (place, ([key, value, second], count)) in table.elements().zip(counts).enumerate() {
             numerators[leaf + place] = -F::from_u32(*count);
-            denominators[leaf + place] = shifted - key - beta * value;
+            denominators[leaf + place] = shifted - key - beta * value - beta.square() * second;
         }
     }
     Leaves { numerators, denominators }
@@ -82,7 +86,8 @@ pub(crate) fn known(plan: &Plan, challenges: &Challenges, openings: &Openings) -
             constants.chain(columns).sum()
         };
         let shifted = alpha - tag(beta, group.table);
-        denominator += selector * (shifted - part(&group.key) - beta * part(&group.value));
+        let [key, value, second] = [&group.key, &group.values[0], &group.values[1]].map(part);
+        denominator += selector * (shifted - key - beta * value - beta.square() * second);
     }
     for (index, table) in plan.tables.iter().enumerate() {
         let (column, leaf) = plan.multiplicities[index];
@@ -90,13 +95,14 @@ pub(crate) fn known(plan: &Plan, challenges: &Challenges, openings: &Openings) -
         unused -= selector;
         let count = openings.get(&(column, At::Lookups)).copied().unwrap_or_default();
         numerator -= selector * count;
-        let (key, value) = table.eval(&point[point.len() - table.bits()..]);
-        denominator += selector * (alpha - tag(beta, index) - key - beta * value);
+        let [key, value, second] = table.eval(&point[point.len() - table.bits()..]);
+        let shifted = alpha - tag(beta, index);
+        denominator += selector * (shifted - key - beta * value - beta.square() * second);
     }
     Known { numerator, denominator: denominator + unused }
 }
 
 /// What keeps tables apart.
 fn tag(beta: EF, table: usize) -> EF {
-    beta.square() * int(table as i64)
+    beta.cube() * int(table as i64)
 }

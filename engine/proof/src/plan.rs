@@ -29,7 +29,7 @@ pub(crate) use build::build;
 pub(crate) use form::{Form, Source, Spread, Term};
 pub(crate) use layout::Layout;
 pub use limits::{BATCH_MAX, PlanError};
-pub(crate) use rescale::{Axis, Top, half, limb_widths};
+pub(crate) use rescale::{Axis, Blocks, Top, half, limb_widths};
 pub(crate) use table::Table;
 
 use crate::pcs::{Request, Shape};
@@ -108,11 +108,19 @@ pub(crate) struct Group {
     pub(crate) layout: Layout,
     pub(crate) table: usize,
     pub(crate) key: Form,
-    pub(crate) value: Form,
+    /// What must stand beside the key.
+    pub(crate) values: [Form; 2],
     /// Which number the prover looks up: see [`Lookup`].
     pub(crate) what: Lookup,
     /// The first leaf.
     pub(crate) leaf: usize,
+}
+
+impl Group {
+    /// Key and values.
+    pub(crate) fn forms(&self) -> impl Iterator<Item = &Form> {
+        std::iter::once(&self.key).chain(&self.values)
+    }
 }
 
 /// Which number of an operation is looked up.
@@ -124,6 +132,8 @@ pub(crate) enum Lookup {
     Top(usize),
     /// The rounded accumulator, with the operation's element.
     Clamp(usize),
+    /// The block of the rounded accumulator, with its flag and first number.
+    Block(usize),
     /// An element of what a table reads, with the operation's element.
     Entry(usize),
     /// By how much a maximum, by its place among the products, exceeds a tap.
@@ -161,11 +171,22 @@ pub(crate) enum ProductKind {
         /// What is added to each side.
         offsets: [i64; 2],
     },
+    /// The flag of a block with the place within it.
+    Gate(Gate),
     /// A flag with the difference of what it decides between.
     Select {
         /// 1 where the condition is not 0.
         flag: ColumnId,
     },
+}
+
+/// A clamp by blocks: the element less the smallest of its range is `base` plus `flag` times `low`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gate {
+    pub(crate) low: ColumnId,
+    pub(crate) flag: ColumnId,
+    pub(crate) base: ColumnId,
+    pub(crate) lo: i64,
 }
 
 /// A maximum of up to four numbers: a step towards one of more, or all of it.
@@ -226,6 +247,8 @@ pub(crate) struct Rescaled {
     pub(crate) rescale: Rescale,
     pub(crate) bound: i64,
     pub(crate) axis: Axis,
+    /// How it is clamped by blocks, if it is.
+    pub(crate) blocks: Option<Blocks>,
 }
 
 /// What must be zero, or known, beside the look-ups; each has its own power of a challenge.
@@ -235,7 +258,8 @@ pub(crate) enum Check {
     Clear(usize),
     /// The product of a maximum's differences, by its place among the products.
     Max(usize),
-    /// That an operation's elements are the ones chosen, by its place among the products.
+    /// That an operation's elements are the ones chosen or clamped, by the place among the
+    /// products.
     Select(usize),
     /// An output that is a moved value.
     Copy(usize),
@@ -383,7 +407,7 @@ impl Product {
     pub(crate) fn degree(&self) -> usize {
         match &self.kind {
             ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. } => 2,
-            ProductKind::Select { .. } => 3,
+            ProductKind::Select { .. } | ProductKind::Gate(_) => 3,
             ProductKind::Max(shape) => shape.taps.len() + 1,
         }
     }
@@ -394,6 +418,7 @@ impl Product {
             ProductKind::Linear(_)
             | ProductKind::MatMul(_)
             | ProductKind::Elements { .. }
+            | ProductKind::Gate(_)
             | ProductKind::Select { .. } => 2,
             ProductKind::Max(shape) => shape.taps.len() + 1,
         }

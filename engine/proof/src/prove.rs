@@ -194,6 +194,14 @@ impl Prover {
                     let flag = flag.into_iter().map(EF::from).collect();
                     ProductTerm::new(vec![weights, flag, between])
                 }
+                ProductKind::Gate(gate) => {
+                    let weights = check_weights(plan, challenges, Check::Select(index));
+                    let [flag, low] = [gate.flag, gate.low].map(|column| {
+                        let cells = witness.column(plan, &plan.columns[column.0]);
+                        cells.into_iter().map(EF::from).collect()
+                    });
+                    ProductTerm::new(vec![weights, flag, low])
+                }
                 ProductKind::MatMul(shape) => {
                     let request = &requests[&product.operation];
                     mat_mul(plan, witness, product.bits, shape, request)
@@ -217,7 +225,9 @@ impl Prover {
                 ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. } => {
                     claims.extend(factors);
                 }
-                ProductKind::Select { .. } => claims.extend(factors.into_iter().skip(1)),
+                ProductKind::Select { .. } | ProductKind::Gate(_) => {
+                    claims.extend(factors.into_iter().skip(1));
+                }
                 ProductKind::Max(shape) => {
                     let layout = plan.layout_of(product.operation);
                     let cells = &witness.source(plan, product.operation, shape.made);

@@ -51,9 +51,9 @@ impl Report {
             terms.push(Term { name: "opening of weights", bits: one.bits });
         }
         terms.extend([
-            // Cleared of denominators the sum has degree 2 (beta^2) in each of the leaves; a zero
+            // Cleared of denominators the sum has degree 3 (beta^3) in each of the leaves; a zero
             // denominator is charged as much again.
-            of("look-ups: alpha, beta", 4.0 * leaves),
+            of("look-ups: alpha, beta", 6.0 * leaves),
             // Layer i has i rounds of degree 3, one challenge that joins numerator and denominator
             // and one that joins two halves.
             of("look-ups: layers", 1.5 * layers * (layers + 1.0) + 2.0 * layers),

@@ -65,6 +65,29 @@ fn honest_proofs_of_all_nets_and_modes_are_accepted() {
 }
 
 #[test]
+fn nets_are_clamped_by_tables_of_keys_and_by_blocks() {
+    let uses = |wanted: fn(&crate::plan::Table) -> bool| {
+        Net::ALL.into_iter().any(|net| {
+            let prover = Prover::new(net.model(), Mode::Public, 1).expect("it can be proven");
+            prover.setup().plan.tables.iter().any(wanted)
+        })
+    };
+    assert!(uses(|table| matches!(table, crate::plan::Table::Clamp { .. })));
+    assert!(uses(|table| matches!(table, crate::plan::Table::Blocks { .. })));
+}
+
+/// Goal: hash, layout and code of a commitment do not change unnoticed, as roots are kept. Method:
+/// a golden root.
+#[test]
+fn weights_commitment_is_the_golden_one() {
+    let prover = Prover::new(Net::Dense.model(), Mode::Committed, 1).expect("it can be proven");
+    let id = prover.commitment().expect("it has weights").id();
+    let golden =
+        expect_test::expect!["1878783b1a99e5d93b75c33c44e4d66b7c4f7bbc654a3fc154c077a25a87c137"];
+    golden.assert_eq(&id.to_string());
+}
+
+#[test]
 fn outputs_of_a_proof_are_those_of_the_program() {
     let model = Net::Convolution.model();
     let inputs = Net::Convolution.inputs(5);

@@ -282,7 +282,7 @@ fn first_end(plan: &Plan, challenges: &Challenges, claims: &[EF]) -> EF {
                 ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. },
                 claims,
             ) => claims.iter().copied().product(),
-            (ProductKind::Select { .. }, claims) => {
+            (ProductKind::Select { .. } | ProductKind::Gate(_), claims) => {
                 let weight = check_weight(plan, challenges, index, Check::Select(index));
                 weight * claims.iter().copied().product::<EF>()
             }

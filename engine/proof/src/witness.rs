@@ -20,8 +20,8 @@ pub(crate) struct Witness {
     pub(crate) values: Vec<Vec<i32>>,
     /// The limbs of each rescale.
     pub(crate) limbs: BTreeMap<usize, Vec<Vec<i32>>>,
-    /// Key and value of every look-up, by group.
-    pub(crate) lookups: Vec<Vec<(i32, i32)>>,
+    /// Key and values of every look-up, by group.
+    pub(crate) lookups: Vec<Vec<[i32; 3]>>,
     /// How often each entry is looked up, by table.
     pub(crate) multiplicities: Vec<Vec<u32>>,
     /// Accumulators in the clear.
@@ -141,42 +141,51 @@ impl Witness {
         for group in &plan.groups {
             let element =
                 |operation: usize| self.values[plan.value_of(operation).index()].iter().copied();
-            let pairs: Vec<(i32, i32)> = match group.what {
+            let pairs: Vec<[i32; 3]> = match group.what {
                 Lookup::Limb(operation, place) => {
-                    self.limbs[&operation][place].iter().map(|limb| (*limb, 0)).collect()
+                    self.limbs[&operation][place].iter().map(|limb| [*limb, 0, 0]).collect()
                 }
                 Lookup::Top(operation) => {
-                    rounded[&operation].tops.iter().map(|top| (*top, 0)).collect()
+                    rounded[&operation].tops.iter().map(|top| [*top, 0, 0]).collect()
                 }
                 Lookup::Clamp(operation) => {
-                    rounded[&operation].keys.iter().copied().zip(element(operation)).collect()
+                    let keys = rounded[&operation].keys.iter().copied();
+                    keys.zip(element(operation)).map(pair).collect()
+                }
+                Lookup::Block(operation) => {
+                    let (keys, limbs) = (&rounded[&operation].keys, &self.limbs[&operation]);
+                    let [flags, bases] = [2, 1].map(|from_last| &limbs[limbs.len() - from_last]);
+                    let values = flags.iter().zip(bases);
+                    keys.iter()
+                        .zip(values)
+                        .map(|(key, (flag, base))| [*key, *flag, *base])
+                        .collect()
                 }
                 Lookup::Entry(operation) => {
                     let Primitive::Table { x, .. } = plan.primitive(operation) else { continue };
                     let len = group.layout.len();
                     let all = 0..plan.batch * len;
                     let keys = all.map(|at| self.value(plan, *x, at / len, at % len));
-                    keys.zip(element(operation)).collect()
+                    keys.zip(element(operation)).map(pair).collect()
                 }
                 Lookup::Excess(product, tap) => self.excess(plan, &plan.products[product], tap),
                 Lookup::Flag(operation) => {
                     let flags = self.limbs[&operation][0].iter().copied();
-                    self.source(plan, operation, Source::Condition(operation))
-                        .into_iter()
-                        .zip(flags)
-                        .collect()
+                    let conditions = self.source(plan, operation, Source::Condition(operation));
+                    conditions.into_iter().zip(flags).map(pair).collect()
                 }
                 Lookup::Row(operation) => {
                     let row = group.layout.side(1) as i32;
                     let indices = self.source(plan, operation, Source::Index(operation));
                     let place = |(at, index): (usize, i32)| index * row + at as i32 % row;
-                    indices.into_iter().enumerate().map(place).zip(element(operation)).collect()
+                    let places = indices.into_iter().enumerate().map(place);
+                    places.zip(element(operation)).map(pair).collect()
                 }
-                Lookup::Place(operation) => element(operation).map(|place| (place, 0)).collect(),
+                Lookup::Place(operation) => element(operation).map(|place| [place, 0, 0]).collect(),
                 Lookup::Largest(operation) => self.largest(plan, operation),
             };
             let table = &plan.tables[group.table];
-            for (key, _) in &pairs {
+            for [key, ..] in &pairs {
                 let place = table.place((*key).into()).expect("an honest key is in its table");
                 self.multiplicities[group.table][place] += 1;
             }
@@ -184,22 +193,22 @@ impl Witness {
         }
     }
 
-    fn excess(&self, plan: &Plan, product: &Product, tap: usize) -> Vec<(i32, i32)> {
+    fn excess(&self, plan: &Plan, product: &Product, tap: usize) -> Vec<[i32; 3]> {
         let ProductKind::Max(shape) = &product.kind else { return Vec::new() };
         let made = self.source(plan, product.operation, shape.made);
         let taps = self.source(plan, product.operation, shape.taps[tap]);
-        made.iter().zip(taps).map(|(made, read)| (made - read, 0)).collect()
+        made.iter().zip(taps).map(|(made, read)| [made - read, 0, 0]).collect()
     }
 
     /// The largest element, counted from the smallest that there can be.
-    fn largest(&self, plan: &Plan, operation: usize) -> Vec<(i32, i32)> {
+    fn largest(&self, plan: &Plan, operation: usize) -> Vec<[i32; 3]> {
         let Primitive::ArgMax { x, len, .. } = plan.primitive(operation) else {
             return Vec::new();
         };
         let lo = i64::from(plan.program.specs()[x.index()].lo);
         let of = |candidate: &i32| (i64::from(*candidate).div_euclid((*len).into()) - lo) as i32;
         let candidates = self.limbs[&operation].last();
-        candidates.into_iter().flatten().map(|candidate| (of(candidate), 0)).collect()
+        candidates.into_iter().flatten().map(|candidate| [of(candidate), 0, 0]).collect()
     }
 
     /// The numbers that a product needs beside values: steps of a maximum, flags.
@@ -220,6 +229,7 @@ impl Witness {
             ProductKind::Max(_)
             | ProductKind::Linear(_)
             | ProductKind::MatMul(_)
+            | ProductKind::Gate(_)
             | ProductKind::Elements { .. } => return,
         };
         self.limbs.entry(operation).or_default().push(made);
@@ -321,6 +331,11 @@ pub(crate) fn spread_out(layout: &Layout, elements: &[i32]) -> Vec<F> {
     cells
 }
 
+/// A key with one value.
+fn pair((key, value): (i32, i32)) -> [i32; 3] {
+    [key, value, 0]
+}
+
 /// A tensor's elements.
 pub(crate) fn numbers(tensor: &Tensor) -> impl Iterator<Item = i32> + '_ {
     (0..tensor.len()).filter_map(|at| tensor.get(at))
@@ -365,6 +380,7 @@ fn is_weighed(plan: &Plan, value: ValueId) -> bool {
         ProductKind::MatMul(_)
         | ProductKind::Elements { .. }
         | ProductKind::Select { .. }
+        | ProductKind::Gate(_)
         | ProductKind::Max(_) => false,
     };
     let by_other = |operation: usize| {
@@ -384,9 +400,11 @@ fn round(
     rescaled: &Rescaled,
     sums: &[i32],
 ) -> (Vec<Vec<i32>>, Rounded) {
-    let Rescaled { rescale, bound, axis } = rescaled;
+    let Rescaled { rescale, bound, axis, blocks } = rescaled;
     let widths = limb_widths(rescale, *bound);
-    let mut limbs = vec![Vec::with_capacity(sums.len()); widths.iter().map(Vec::len).sum()];
+    let count: usize = widths.iter().map(Vec::len).sum();
+    let mut limbs = vec![Vec::with_capacity(sums.len()); count];
+    let mut by_block = [const { Vec::new() }; 3];
     let mut rounded = Rounded::default();
     let top = Top::new(*bound, rescale.pre_shift);
     let columns = plan.layout_of(operation).side(1);
@@ -416,7 +434,16 @@ fn round(
         let scaled = small * i64::from(rescale.multiplier(place)) + half(rescale.shift);
         let from = widths[0].len() + widths[1].len();
         cut(from, &widths[2], scaled & ((1 << rescale.shift) - 1));
-        rounded.keys.push(((scaled >> rescale.shift) + i64::from(rescale.zero)) as i32);
+        let mut key = (scaled >> rescale.shift) + i64::from(rescale.zero);
+        if let Some(blocks) = blocks {
+            let [block, rest @ ..] = blocks.of(key);
+            by_block.iter_mut().zip(rest).for_each(|(list, number)| list.push(number as i32));
+            key = block;
+        }
+        rounded.keys.push(key as i32);
+    }
+    if blocks.is_some() {
+        limbs.extend(by_block);
     }
     (limbs, rounded)
 }

@@ -180,9 +180,10 @@ impl Builder {
         matches!(holder, Holder::Output(_))
     }
 
-    /// Columns for an operation's limbs and, unless it is an output, for its value.
-    pub(super) fn limbs(&mut self, operation: usize, widths: &[u8]) -> Vec<ColumnId> {
-        let found = self.columns_of(operation, widths.len());
+    /// Columns for an operation's limbs, for `more` numbers and, unless it is an output, for its
+    /// value.
+    pub(super) fn limbs(&mut self, operation: usize, widths: &[u8], more: usize) -> Vec<ColumnId> {
+        let found = self.columns_of(operation, widths.len() + more);
         for (place, (width, column)) in widths.iter().zip(&found).enumerate() {
             let table = self.table(Table::Range { size: 1 << width });
             let key = Form::of(Source::Column(*column));
@@ -224,12 +225,12 @@ impl Builder {
     /// Looks up a key; with it the operation's element, unless the table is a range.
     pub(super) fn look_up(&mut self, operation: usize, table: usize, what: Lookup, key: Form) {
         let value = match self.tables[table] {
-            Table::Range { .. } => Form::default(),
+            Table::Range { .. } | Table::Blocks { .. } => Form::default(),
             Table::Clamp { .. } | Table::Entries { .. } => {
                 Form::of(Source::Value(self.program.value_of(operation)))
             }
         };
-        self.group(operation, table, what, key, value);
+        self.group(operation, table, what, key, [value, Form::default()]);
     }
 
     pub(super) fn group(
@@ -238,10 +239,10 @@ impl Builder {
         table: usize,
         what: Lookup,
         key: Form,
-        value: Form,
+        values: [Form; 2],
     ) {
         let layout = self.layout_of(operation);
-        self.groups.push(Group { layout, table, key, value, what, leaf: 0 });
+        self.groups.push(Group { layout, table, key, values, what, leaf: 0 });
     }
 
     fn operation(&mut self, index: usize) -> Result<(), PlanError> {
@@ -260,7 +261,7 @@ impl Builder {
                 self.rescale(index, bound, rescale, Axis::Rows)
             }
             Primitive::Table { x, entries } => {
-                self.limbs(index, &[]);
+                self.columns_of(index, 0);
                 let from = self.program.specs()[x.index()].lo.into();
                 let values = entries.as_slice().iter().map(|entry| i32::from(*entry)).collect();
                 let table = self.table(Table::Entries { from, values });
@@ -479,7 +480,7 @@ impl Builder {
     fn open(&mut self) {
         let mut found: Vec<(ColumnId, At)> = Vec::new();
         for group in &self.groups {
-            for term in group.key.terms.iter().chain(&group.value.terms) {
+            for term in group.forms().flat_map(|form| &form.terms) {
                 self.open_term(group, term, &mut found);
             }
         }
@@ -564,6 +565,12 @@ impl Builder {
                         | Source::Index(operation) => self.reads_of(operation, found),
                     }
                 }
+            }
+            ProductKind::Gate(gate) => {
+                found.extend([gate.low, gate.flag].map(|column| (column, At::Product(index))));
+                found.push((gate.base, At::Functional));
+                let value = self.program.value_of(product.operation);
+                self.sources(self.holders[value.index()], found);
             }
             ProductKind::Select { flag } => {
                 found.push((*flag, At::Product(index)));

@@ -119,8 +119,8 @@ impl Builder {
         let values = (spec.lo..=spec.hi).map(|number| i32::from(number != 0)).collect();
         let table = self.table(Table::Entries { from: spec.lo.into(), values });
         let key = Form::of(Source::Condition(operation));
-        let value = Form::of(Source::Column(flag));
-        self.group(operation, table, Lookup::Flag(operation), key, value);
+        let values = [Form::of(Source::Column(flag)), Form::default()];
+        self.group(operation, table, Lookup::Flag(operation), key, values);
         let bits = self.layout_of(operation).bits();
         self.checks.push(Check::Select(self.products.len()));
         self.products.push(Product { operation, bits, kind: ProductKind::Select { flag } });

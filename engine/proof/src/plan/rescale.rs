@@ -25,11 +25,20 @@
 //! committed, in 0..(2S >> b). The same argument holds with a = acc + half(pre) between half - B
 //! and half + B, against (t * 2^b + l - S) * 2^pre + e; where the distance could reach p, the
 //! program is refused.
+//!
+//! # Clamping by blocks
+//! Where few elements would need a table of many keys, and the range's size is a multiple of 2^b,
+//! K - lo is t * 2^b + l with l looked up in 0..2^b and (t, f, g) in a table of blocks: f = 1 and
+//! g = t * 2^b inside the range, f = 0 and g its first or last number outside. Then y - lo is g + f
+//! times l. The keys of whole blocks are no fewer than those of the operation, so the same test
+//! decides whether they are safe; if not, the table of all keys is used.
 
 use super::build::Builder;
 use super::limits::{LIMB_BITS_MAX, PlanError, TABLE_MAX};
-use super::{Form, Lookup, Rescaled, Source, Spread, Table};
-use crate::field::{F, PRIME, halved, int};
+use super::{
+    Check, ColumnId, Form, Gate, Lookup, Product, ProductKind, Rescaled, Source, Spread, Table,
+};
+use crate::field::{F, PRIME, bits_of, halved, int};
 use std::sync::Arc;
 use tg_tensor::program::{Rescale, Spec, round_shift};
 
@@ -40,6 +49,31 @@ pub(super) struct Keys {
     pub(super) to: i64,
     pub(super) least: i64,
     pub(super) most: i64,
+}
+
+/// A clamp by blocks of 2^bits numbers, counted from the smallest of the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    /// The first and the last block that there can be.
+    from: i64,
+    to: i64,
+    /// Blocks of the range.
+    inside: i64,
+    pub(crate) bits: u8,
+    pub(crate) lo: i64,
+}
+
+impl Blocks {
+    /// Block, place within it, flag and first number of a key.
+    pub(crate) fn of(&self, key: i64) -> [i64; 4] {
+        let block = (key - self.lo) >> self.bits;
+        let low = (key - self.lo) & ((1 << self.bits) - 1);
+        if (0..self.inside).contains(&block) {
+            [block, low, 1, block << self.bits]
+        } else {
+            [block, low, 0, if block < 0 { 0 } else { (self.inside << self.bits) - 1 }]
+        }
+    }
 }
 
 /// Where a rescale's multipliers are: by column, or by the place on the first side.
@@ -96,7 +130,13 @@ impl Builder {
         axis: Axis,
     ) -> Result<(), PlanError> {
         let widths = limb_widths(rescale, bound);
-        let mut columns = self.limbs(operation, widths.concat().as_slice()).into_iter();
+        let spec = self.spec_of(operation);
+        let keys = keys(rescale, bound);
+        let blocks = self.blocks(operation, keys, &spec);
+        let mut all = widths.concat();
+        all.extend(blocks.map(|blocks| blocks.bits));
+        let more = if blocks.is_some() { 2 } else { 0 };
+        let mut columns = self.limbs(operation, &all, more).into_iter();
         let mut sum = |widths: &[u8]| {
             let mut form = Form::default();
             let mut shift = 0_u8;
@@ -123,12 +163,56 @@ impl Builder {
         }
         key.plus(int(half(rescale.shift)) * halved(rescale.shift) + int(rescale.zero.into()));
         key.add_form(&dropped, -halved(rescale.shift));
-        let spec = self.spec_of(operation);
-        let table = self.clamp_table(operation, keys(rescale, bound), &spec)?;
-        let rescaled = Rescaled { rescale: rescale.clone(), bound, axis };
+        let rescaled = Rescaled { rescale: rescale.clone(), bound, axis, blocks };
         self.rescales.insert(operation, rescaled);
+        let rest: Vec<ColumnId> = columns.collect();
+        if let (Some(blocks), [low, flag, base]) = (blocks, rest.as_slice()) {
+            let gate = Gate { low: *low, flag: *flag, base: *base, lo: blocks.lo };
+            self.gate(operation, blocks, gate, &key);
+            return Ok(());
+        }
+        let table = self.clamp_table(operation, keys, &spec)?;
         self.look_up(operation, table, Lookup::Clamp(operation), key);
         Ok(())
+    }
+
+    /// How to clamp by blocks, where that takes fewer cells than a table of all keys: three more
+    /// numbers for each element, against a table of blocks only.
+    fn blocks(&self, operation: usize, keys: Keys, spec: &Spec) -> Option<Blocks> {
+        let (lo, numbers) = (i64::from(spec.lo), i64::from(spec.hi) - i64::from(spec.lo) + 1);
+        let bits = (numbers.trailing_zeros() as u8).min(LIMB_BITS_MAX);
+        let (from, to) = ((keys.from - lo) >> bits, (keys.to - lo) >> bits);
+        let first = (from << bits) + lo;
+        let last = (to << bits) + (1 << bits) - 1 + lo;
+        let is_safe = keys.least <= first && last <= keys.most;
+        let blocks = Blocks { from, to, inside: numbers >> bits, bits, lo };
+        let cells = 3 << self.layout_of(operation).bits();
+        let saved = 1 << bits_of((keys.to - keys.from + 1) as usize);
+        let costs = cells + (1 << bits_of((to - from + 1) as usize));
+        let is_shared = self.tables.iter().any(|table| match table {
+            Table::Clamp { from, to, lo, hi } => {
+                (*lo, *hi) == (spec.lo.into(), spec.hi.into())
+                    && *from <= keys.from
+                    && keys.to <= *to
+            }
+            Table::Range { .. } | Table::Blocks { .. } | Table::Entries { .. } => false,
+        });
+        (is_safe && !is_shared && 2 * costs < saved).then_some(blocks)
+    }
+
+    /// The look-up of a key's block, and the product that makes the element of it.
+    fn gate(&mut self, operation: usize, blocks: Blocks, gate: Gate, key: &Form) {
+        let Blocks { from, to, inside, bits, lo } = blocks;
+        let mut block = Form::default();
+        block.add_form(key, halved(bits));
+        block.plus(int(-lo) * halved(bits));
+        block.add(Source::Column(gate.low), -halved(bits));
+        let table = self.table(Table::Blocks { from, to, inside, bits });
+        let values = [gate.flag, gate.base].map(|column| Form::of(Source::Column(column)));
+        self.group(operation, table, Lookup::Block(operation), block, values);
+        let size = self.layout_of(operation).bits();
+        self.checks.push(Check::Select(self.products.len()));
+        self.products.push(Product { operation, bits: size, kind: ProductKind::Gate(gate) });
     }
 
     /// The look-up of the top of a first shift's result.
@@ -246,6 +330,24 @@ mod tests {
             assert!(stated.admits(bound) && !stated.admits(bound + 1));
             let keys = keys(&stated, bound);
             assert!(keys.least <= keys.from && keys.to <= keys.most, "{shift}: {keys:?}");
+        }
+    }
+
+    /// Goal: blocks clamp as the range does, and the table holds what is computed. Method: all keys
+    /// around ranges of several sizes.
+    #[test]
+    fn blocks_give_the_clamped_number_of_every_key() {
+        for (lo, inside, bits) in [(-128, 1, 8), (-16_256, 127, 8), (5, 3, 1), (0, 7, 0)] {
+            let blocks = Blocks { from: -9, to: inside + 9, inside, bits, lo };
+            let hi = lo + (inside << bits) - 1;
+            let Blocks { from, to, .. } = blocks;
+            let table = Table::Blocks { from, to, inside, bits };
+            for key in (from << bits) + lo..((to + 1) << bits) + lo {
+                let [block, low, flag, base] = blocks.of(key);
+                assert_eq!(lo + base + flag * low, key.clamp(lo, hi));
+                let place = table.place(block).expect("a block of the table");
+                assert_eq!(table.entry(place), [block, flag, base]);
+            }
         }
     }
 }

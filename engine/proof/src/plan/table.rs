@@ -5,11 +5,11 @@ use crate::pcs::FOLD;
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
 
-/// A table of pairs (key, value). Keys follow each other without gaps; entries behind the last
-/// repeat it, so that a table has a power of two of them.
+/// A table of keys with two values each. Keys follow each other without gaps; entries behind the
+/// last repeat it, so that a table has a power of two of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
-    /// Keys 0 to `size` - 1, all with the value 0.
+    /// Keys 0 to `size` - 1, with no values (they are 0).
     Range {
         /// How many.
         size: i64,
@@ -25,6 +25,19 @@ pub(crate) enum Table {
         /// The largest value.
         hi: i64,
     },
+    /// Keys `from` to `to`, blocks of 2^bits numbers counted from the smallest of a range of
+    /// `inside` blocks: with 1 and the block's first number where the key is one of these; else
+    /// with 0 and the range's first or last number.
+    Blocks {
+        /// The first key.
+        from: i64,
+        /// The last key.
+        to: i64,
+        /// How many blocks the range has.
+        inside: i64,
+        /// log2 of the numbers of a block.
+        bits: u8,
+    },
     /// Keys from `from` on with the entries of a table of the program.
     Entries {
         /// The first key.
@@ -39,7 +52,9 @@ impl Table {
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Range { size } => *size as usize,
-            Self::Clamp { from, to, .. } => (to - from + 1) as usize,
+            Self::Clamp { from, to, .. } | Self::Blocks { from, to, .. } => {
+                (to - from + 1) as usize
+            }
             Self::Entries { values, .. } => values.len(),
         }
     }
@@ -58,38 +73,44 @@ impl Table {
     fn first(&self) -> i64 {
         match self {
             Self::Range { .. } => 0,
-            Self::Clamp { from, .. } | Self::Entries { from, .. } => *from,
+            Self::Clamp { from, .. } | Self::Blocks { from, .. } | Self::Entries { from, .. } => {
+                *from
+            }
         }
     }
 
-    /// Key and value of an entry.
-    pub(crate) fn entry(&self, place: usize) -> (i64, i64) {
+    /// Key and values of an entry.
+    pub(crate) fn entry(&self, place: usize) -> [i64; 3] {
         let place = place.min(self.size() - 1);
         let key = self.first() + place as i64;
-        let value = match self {
-            Self::Range { .. } => 0,
-            Self::Clamp { lo, hi, .. } => key.clamp(*lo, *hi),
-            Self::Entries { values, .. } => values[place].into(),
-        };
-        (key, value)
+        match self {
+            Self::Range { .. } => [key, 0, 0],
+            Self::Clamp { lo, hi, .. } => [key, key.clamp(*lo, *hi), 0],
+            Self::Blocks { inside, bits, .. } if (0..*inside).contains(&key) => {
+                [key, 1, key << bits]
+            }
+            Self::Blocks { inside, bits, .. } => {
+                [key, 0, if key < 0 { 0 } else { (inside << bits) - 1 }]
+            }
+            Self::Entries { values, .. } => [key, values[place].into(), 0],
+        }
     }
 
     /// The values at a point of the functions of keys and values.
-    pub(crate) fn eval(&self, point: &[EF]) -> (EF, EF) {
-        let (mut key, mut value) = (EF::ZERO, EF::ZERO);
+    pub(crate) fn eval(&self, point: &[EF]) -> [EF; 3] {
+        let mut sums = [EF::ZERO; 3];
         for (place, weight) in eq_table(point).into_iter().enumerate() {
-            let (k, v) = self.entry(place);
-            key += weight * int(k);
-            value += weight * int(v);
+            for (sum, number) in sums.iter_mut().zip(self.entry(place)) {
+                if number != 0 {
+                    *sum += weight * int(number);
+                }
+            }
         }
-        (key, value)
+        sums
     }
 
     /// The entries as elements.
-    pub(crate) fn elements(&self) -> impl Iterator<Item = (F, F)> + '_ {
-        (0..1 << self.bits()).map(|place| {
-            let (key, value) = self.entry(place);
-            (int(key), int(value))
-        })
+    pub(crate) fn elements(&self) -> impl Iterator<Item = [F; 3]> + '_ {
+        (0..1 << self.bits()).map(|place| self.entry(place).map(int))
     }
 }

@@ -66,7 +66,7 @@ fn wrong_activation_is_refused() {
                 assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} at {at}");
                 for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
                     if group.what == crate::plan::Lookup::Clamp(operation) {
-                        pairs[at].1 ^= 1;
+                        pairs[at][1] ^= 1;
                     }
                 }
                 assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} at {at}");
@@ -85,10 +85,10 @@ fn remainder_out_of_its_range_is_refused() {
             let mut lie = liar.witness.clone();
             let limb = &mut lie.limbs.get_mut(&operation).expect("it has limbs")[place][0];
             *limb += size;
-            lie.lookups[index][0].0 += size;
+            lie.lookups[index][0][0] += size;
             for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
                 if group.what == crate::plan::Lookup::Clamp(operation) {
-                    pairs[0].0 -= 1;
+                    pairs[0][0] -= 1;
                 }
             }
             assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} limb {place}");

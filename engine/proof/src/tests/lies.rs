@@ -3,10 +3,12 @@
 
 use super::programs::Net;
 use super::{CONTEXT, Proven, proven};
-use crate::field::int;
+use crate::field::{EF, F, ext, int};
+use crate::pcs::{Opening, Root};
 use crate::plan::{Holder, Role};
 use crate::witness::Witness;
 use crate::{Mode, Proof, Statement, VerifyError};
+use p3_whir::pcs::proof::QueryOpenings;
 use tg_tensor::{Options, Runner, Tensor};
 
 struct Liar {
@@ -230,6 +232,22 @@ fn bytes_that_are_cut_or_longer_or_no_elements_are_refused() {
     assert_eq!(proven.statement.context, CONTEXT);
 }
 
+/// Changes the opened rows of the first and of the last round.
+fn rows(opening: &mut Opening, base: fn(&mut Vec<Vec<F>>), ext: fn(&mut Vec<Vec<EF>>)) {
+    let last = &mut opening.whir.final_openings;
+    for openings in opening.whir.rounds.iter_mut().map(|round| &mut round.openings).chain([last]) {
+        match openings {
+            QueryOpenings::Base(opened) => base(&mut opened.rows),
+            QueryOpenings::Extension(opened) => ext(&mut opened.rows),
+        }
+    }
+}
+
+/// A tree with two roots.
+fn twice(root: &Root) -> Root {
+    Root::new([root.roots(), root.roots()].concat())
+}
+
 fn shorten<T>(list: &mut Vec<T>) {
     list.truncate(list.len() - 1);
 }
@@ -262,6 +280,22 @@ fn proofs_of_another_shape_are_refused() {
         let mut proof = proven.proof.clone();
         change(&mut proof);
         assert!(proven.refuses(&proven.statement, &proof), "change {index}");
+    }
+    let rows: [fn(&mut Proof); 6] = [
+        |proof| rows(&mut proof.opening, shorten, shorten),
+        |proof| rows(&mut proof.opening, |r| shorten(&mut r[0]), |r| shorten(&mut r[0])),
+        |proof| rows(&mut proof.opening, |r| r.push(r[0].clone()), |r| r.push(r[0].clone())),
+        |proof| rows(&mut proof.opening, |r| r[0].push(int(1)), |r| r[0].push(ext(1))),
+        |proof| proof.root = twice(&proof.root),
+        |proof| {
+            let round = &mut proof.opening.whir.rounds[0];
+            round.commitment = round.commitment.as_ref().map(twice);
+        },
+    ];
+    for (index, change) in rows.into_iter().enumerate() {
+        let mut proof = proven.proof.clone();
+        change(&mut proof);
+        assert!(proven.refuses(&proven.statement, &proof), "rows {index}");
     }
     let mut proof = proven.proof.clone();
     let stray = proof.opening.whir.final_sumcheck.take();

@@ -227,6 +227,7 @@ pub(crate) struct Tally<'a> {
     pub(crate) functionals: BTreeMap<(ColumnId, At), Vec<Functional>>,
     /// All that is a number.
     pub(crate) constant: EF,
+    is_complete: bool,
 }
 
 impl<'a> Tally<'a> {
@@ -238,7 +239,8 @@ impl<'a> Tally<'a> {
         known: Option<(&'a Publics<'a>, &'a Openings)>,
     ) -> Self {
         let functionals = BTreeMap::new();
-        let mut tally = Self { plan, challenges, known, functionals, constant: EF::ZERO };
+        let mut tally =
+            Self { plan, challenges, known, functionals, constant: EF::ZERO, is_complete: true };
         for group in &plan.groups {
             tally.group(group);
         }
@@ -361,7 +363,7 @@ impl<'a> Tally<'a> {
 
     fn left(&mut self, index: usize, shape: &LinearShape, request: &Request, power: EF) {
         if let (true, Holder::Column(column)) = (shape.reads_plainly, self.plan.holder(shape.x)) {
-            self.constant += power * self.opened(column, At::Product(index));
+            self.add_opened(power, column, At::Product(index));
             return;
         }
         let point = self.plan.product_point(self.challenges, index);
@@ -377,7 +379,6 @@ impl<'a> Tally<'a> {
             (Secret::Point(column), _) => {
                 // Columns that are padding have no weights; the request's weights of all others are
                 // those of the point, but for a factor that is the same for all.
-                let opened = self.opened(column, At::Product(index));
                 let at = self.plan.point(self.challenges, column, At::Product(index));
                 let rows = self.plan.columns[column.0].layout.side_weights(&at, 0);
                 let factor = match (request.columns.first(), rows.first()) {
@@ -386,7 +387,7 @@ impl<'a> Tally<'a> {
                     }
                     (None, _) | (_, None) => EF::ZERO,
                 };
-                self.constant += power * factor * opened;
+                self.add_opened(power * factor, column, At::Product(index));
             }
             (Secret::Slice(column), _) => {
                 let cells = request.columns.iter().map(|weight| power * *weight).collect();
@@ -425,7 +426,7 @@ impl<'a> Tally<'a> {
             }
         };
         if let Some(column) = held {
-            self.constant += factor * self.opened(column, At::Product(index));
+            self.add_opened(factor, column, At::Product(index));
             return;
         }
         let layout = plan.layout_of(plan.products[index].operation);
@@ -501,7 +502,7 @@ impl<'a> Tally<'a> {
         let plan = self.plan;
         let operation = plan.products[index].operation;
         let mut power = rho * self.challenges.rho;
-        self.constant += power * self.opened(flag, At::Product(index));
+        self.add_opened(power, flag, At::Product(index));
         power *= self.challenges.rho;
         let layout = plan.layout_of(operation);
         let point = plan.product_point(self.challenges, index);
@@ -529,7 +530,7 @@ impl<'a> Tally<'a> {
         let mut power = rho;
         for column in [gate.flag, gate.low] {
             power *= self.challenges.rho;
-            self.constant += power * self.opened(column, At::Product(index));
+            self.add_opened(power, column, At::Product(index));
         }
         let check = plan.check_power(self.challenges, Check::Select(index)).unwrap_or_default();
         let (layout, point) = (plan.layout_of(operation), &self.challenges.checks);
@@ -541,9 +542,20 @@ impl<'a> Tally<'a> {
         power
     }
 
-    fn opened(&self, column: ColumnId, at: At) -> EF {
-        let Some((_, openings)) = self.known else { return EF::ZERO };
-        openings.get(&(column, at)).copied().unwrap_or_default()
+    /// Adds an opened column times a factor. A prover does without the number.
+    fn add_opened(&mut self, factor: EF, column: ColumnId, at: At) {
+        let Some((_, openings)) = self.known else { return };
+        match openings.get(&(column, at)) {
+            Some(value) => self.constant += factor * *value,
+            None => self.is_complete = false,
+        }
+    }
+
+    /// Whether every number that was needed is one that the plan opens. Anything else is an error
+    /// of ours, and no proof is accepted then.
+    pub(crate) fn is_complete(&self) -> bool {
+        let listed = self.plan.functionals();
+        self.is_complete && self.functionals.keys().all(|key| listed.contains(key))
     }
 
     /// Adds a functional on a value.

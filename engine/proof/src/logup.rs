@@ -65,8 +65,8 @@ pub(crate) struct Known {
     pub(crate) denominator: EF,
 }
 
-/// The verifier's part of the claim at the end of the look-ups.
-pub(crate) fn known(plan: &Plan, challenges: &Challenges, openings: &Openings) -> Known {
+/// The verifier's part of the claim at the end of the look-ups; `None` if a column is not opened.
+pub(crate) fn known(plan: &Plan, challenges: &Challenges, openings: &Openings) -> Option<Known> {
     let (alpha, beta, point) = (challenges.alpha, challenges.beta, &challenges.lookups);
     let mut numerator = EF::ZERO;
     let mut denominator = EF::ZERO;
@@ -75,31 +75,30 @@ pub(crate) fn known(plan: &Plan, challenges: &Challenges, openings: &Openings) -
         let selector = Plan::selector(challenges, group.leaf, group.layout.bits());
         unused -= selector;
         numerator += selector * group.layout.indicator(point);
-        let part = |form: &Form| -> EF {
+        let part = |form: &Form| -> Option<EF> {
             let constants = form.constant.iter();
             let constants = constants.map(|(c, spread)| spread.eval(&group.layout, point) * *c);
-            let columns = form.terms.iter().filter(|term| plan.is_point(group, term));
-            let columns = columns.filter_map(|term| {
-                let value = openings.get(&(plan.column_of(term)?, At::Lookups))?;
-                Some(*value * term.scale)
-            });
-            constants.chain(columns).sum()
+            let mut sum: EF = constants.sum();
+            for term in form.terms.iter().filter(|term| plan.is_point(group, term)) {
+                sum += *openings.get(&(plan.column_of(term)?, At::Lookups))? * term.scale;
+            }
+            Some(sum)
         };
         let shifted = alpha - tag(beta, group.table);
-        let [key, value, second] = [&group.key, &group.values[0], &group.values[1]].map(part);
+        let [first, second] = &group.values;
+        let (key, value, second) = (part(&group.key)?, part(first)?, part(second)?);
         denominator += selector * (shifted - key - beta * value - beta.square() * second);
     }
     for (index, table) in plan.tables.iter().enumerate() {
         let (column, leaf) = plan.multiplicities[index];
         let selector = Plan::selector(challenges, leaf, table.bits());
         unused -= selector;
-        let count = openings.get(&(column, At::Lookups)).copied().unwrap_or_default();
-        numerator -= selector * count;
+        numerator -= selector * *openings.get(&(column, At::Lookups))?;
         let [key, value, second] = table.eval(&point[point.len() - table.bits()..]);
         let shifted = alpha - tag(beta, index);
         denominator += selector * (shifted - key - beta * value - beta.square() * second);
     }
-    Known { numerator, denominator: denominator + unused }
+    Some(Known { numerator, denominator: denominator + unused })
 }
 
 /// What keeps tables apart.

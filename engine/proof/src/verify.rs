@@ -150,7 +150,7 @@ impl Verifier {
     ) -> Result<(), VerifyError> {
         let plan = &self.setup.plan;
         let Replay { challenges, openings, lookups, first, second } = replay;
-        let known = logup::known(plan, challenges, openings);
+        let known = logup::known(plan, challenges, openings).ok_or(VerifyError::Claims)?;
         if known.numerator != lookups.numerator {
             return Err(VerifyError::Lookups);
         }
@@ -161,6 +161,9 @@ impl Verifier {
         let publics = Publics { inputs, outputs, constants };
         let requests = plan.requests(challenges);
         let tally = Tally::new(plan, challenges, &requests, Some((&publics, openings)));
+        if !tally.is_complete() {
+            return Err(VerifyError::Claims);
+        }
         let mut end = EF::ZERO;
         for (column, at) in plan.functionals() {
             let Some(value) = openings.get(&(column, at)) else {

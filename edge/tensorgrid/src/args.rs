@@ -468,6 +468,9 @@ pub(crate) enum BenchArguments {
     /// Measure tensor programs on this machine
     #[command(long_about = crate::bench::tensor::LONG_ABOUT)]
     Tensor(model::BenchTensorArguments),
+    /// Measure proofs that models were run
+    #[command(long_about = crate::bench::proof::LONG_ABOUT)]
+    Proof(model::BenchProofArguments),
     /// Measure jobs through four validators and three providers in this process
     #[command(long_about = crate::bench::jobs::LONG_ABOUT)]
     Jobs(BenchJobsArguments),

@@ -5,6 +5,7 @@ pub(crate) mod jobs;
 mod ledger;
 mod load;
 mod process;
+pub(crate) mod proof;
 mod supply;
 mod tally;
 pub(crate) mod tensor;

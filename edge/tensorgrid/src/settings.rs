@@ -8,7 +8,7 @@ use crate::{
         UpArguments, ValidatorArguments, VerifyArguments, WalletArguments,
         import::ImportJobArguments,
         jobs::{CopyArguments, JobArguments, JobOptions, LogsArguments, RunJobArguments},
-        model::{BenchTensorArguments, ModelArguments},
+        model::{BenchProofArguments, BenchTensorArguments, ModelArguments},
         provide::{DoctorArguments, EarningsArguments, ProvideArguments},
     },
     discovery,
@@ -261,6 +261,7 @@ pub(crate) enum Command {
     Import(ImportJobArguments),
     Model(ModelArguments),
     BenchChain(BenchSettings),
+    BenchProof(BenchProofArguments),
     BenchTensor(BenchTensorArguments),
     BenchJobs(BenchJobsArguments),
 }
@@ -379,6 +380,7 @@ impl Settings {
             CommandArguments::Import(import) => Command::Import(import),
             CommandArguments::Model(model) => Command::Model(model),
             CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),
+            CommandArguments::Bench(BenchArguments::Proof(proof)) => Command::BenchProof(proof),
             CommandArguments::Bench(BenchArguments::Jobs(jobs)) => Command::BenchJobs(jobs),
             CommandArguments::Bench(BenchArguments::Chain(chain)) => {
                 Command::BenchChain(bench_settings(&chain))

@@ -112,6 +112,21 @@ pub(crate) struct BenchTensorArguments {
     pub(crate) secs: u64,
 }
 
+/// `bench proof`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchProofArguments {
+    /// Folder with mlp.onnx, lenet.onnx and mlp1024.onnx
+    #[arg(long, value_name = "DIR")]
+    pub(crate) models: PathBuf,
+    /// Inferences in one proof
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) batch: usize,
+    /// Repetitions of each step
+    #[arg(long, value_name = "N", default_value_t = 9,
+          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) repeats: u32,
+}
+
 /// An input's name and shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedShape {

@@ -183,28 +183,28 @@ fn traced(model: &Model, budget: Duration) -> Result<(f64, f64), Failure> {
     Ok((plain * 1e6, with / plain))
 }
 
-fn imported(folder: &Path, name: &str) -> Result<Model, Failure> {
+pub(super) fn imported(folder: &Path, name: &str) -> Result<Model, Failure> {
     let path = folder.join(format!("{name}.onnx"));
     let what = format!("cannot measure {}", path.display());
-    let hint = "--models names a folder with lenet.onnx and mlp1024.onnx";
-    let bytes = files::read(&path, MODEL_BYTES_MAX).or_fail(&what, hint)?;
-    let source = Source::read(&bytes, &tg_onnx::Options::default()).or_fail(&what, hint)?;
+    let hint = format!("--models names a folder with {name}.onnx");
+    let bytes = files::read(&path, MODEL_BYTES_MAX).or_fail(&what, &hint)?;
+    let source = Source::read(&bytes, &tg_onnx::Options::default()).or_fail(&what, &hint)?;
     let samples = generate::samples(source.graph(), 1, 16);
     let choices = Choices { activation_bits: 8 };
-    Ok(source.import(&samples, &[], choices).or_fail(&what, hint)?.model)
+    Ok(source.import(&samples, &[], choices).or_fail(&what, &hint)?.model)
 }
 
 fn zeros(model: &Model) -> Vec<Tensor> {
     model.program().inputs().iter().map(|input| Tensor::zeros(&input.spec)).collect()
 }
 
-fn once(work: impl FnOnce()) -> f64 {
+pub(super) fn once(work: impl FnOnce()) -> f64 {
     let started = Instant::now();
     work();
     started.elapsed().as_secs_f64()
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+pub(super) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -133,6 +133,8 @@ enum Report {
     WrongInputs(JobId, [u8; 32]),
     /// A check is done; the answer waits for its turn.
     Checked(JobId, Box<check::Checked>),
+    /// A check was not done.
+    Unchecked(JobId),
     /// A result is wrong; the run shows how it ought to be.
     Wrong(JobId, Arc<TensorRun>),
     /// A memory is filled.
@@ -157,6 +159,10 @@ pub(crate) struct Tools {
 /// What the agent knows of the jobs it has to do with.
 #[derive(Default)]
 struct Books {
+    /// Runs that are under way, until they report.
+    running: BTreeSet<JobId>,
+    /// Checks that are under way, until they report.
+    checking: BTreeSet<JobId>,
     /// Results of ours that are not settled.
     runs: BTreeMap<JobId, Ran>,
     /// Checks of ours whose answer is not shown.
@@ -171,6 +177,21 @@ struct Books {
     answer: Option<capacity::Answer>,
     /// Blocks of it that were drawn before it was filled again.
     drawn: Option<Drawn>,
+}
+
+impl Books {
+    /// What reports is not under way any more.
+    fn end(&mut self, report: &Report) {
+        match report {
+            Report::Ran(job, _) | Report::Failed(job, _) | Report::WrongInputs(job, _) => {
+                self.running.remove(job);
+            }
+            Report::Checked(job, _) | Report::Unchecked(job) | Report::Wrong(job, _) => {
+                self.checking.remove(job);
+            }
+            Report::Filled(..) => {}
+        }
+    }
 }
 
 /// A running agent.
@@ -433,6 +454,7 @@ impl State {
     }
 
     async fn report(&mut self, report: Report) {
+        self.books.end(&report);
         match report {
             Report::Ran(job, ran) => {
                 let seal = ran.note.result.seal(&self.node, &ran.note.salt);
@@ -466,6 +488,7 @@ impl State {
                 self.books.objections.insert(job, Arc::new(dispute::Objection::new(run)));
                 self.outbox.object(job).await;
             }
+            Report::Unchecked(_) => {}
             Report::Filled(answer, then) => {
                 if self.books.seed != Some(answer.seed) {
                     return; // another one is asked for by now
@@ -528,7 +551,11 @@ impl State {
         });
     }
 
+    /// Runs a job, unless that is under way: who reconnects reads of it once more.
     fn begin_run(&mut self, job: JobId) {
+        if !self.books.running.insert(job) {
+            return;
+        }
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
         let (tools, busy) = (Arc::clone(&self.tools), Arc::clone(&self.busy));
         self.tasks.spawn(async move {
@@ -545,21 +572,25 @@ impl State {
         });
     }
 
+    /// Checks a job, unless that is under way.
     fn begin_check(&mut self, job: JobId) {
+        if !self.books.checking.insert(job) {
+            return;
+        }
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
         let (node, tools) = (self.node, Arc::clone(&self.tools));
         let busy = Arc::clone(&self.busy);
         self.tasks.spawn(async move {
             let _computing = busy;
-            match check::check(&config, &tools, &node, job).await {
-                Ok(check::Verdict::Right(checked)) => {
-                    let _unheard = reports.send(Report::Checked(job, checked)).await;
+            let report = match check::check(&config, &tools, &node, job).await {
+                Ok(check::Verdict::Right(checked)) => Report::Checked(job, checked),
+                Ok(check::Verdict::Wrong(run)) => Report::Wrong(job, run),
+                Err(error) => {
+                    tracing::warn!(%job, %error, "a check was not done");
+                    Report::Unchecked(job)
                 }
-                Ok(check::Verdict::Wrong(run)) => {
-                    let _unheard = reports.send(Report::Wrong(job, run)).await;
-                }
-                Err(error) => tracing::warn!(%job, %error, "a check was not done"),
-            }
+            };
+            let _unheard = reports.send(report).await;
         });
     }
 
@@ -630,4 +661,22 @@ async fn can_complain(config: &AgentConfig) -> bool {
     let entry = config.gateway.entry::<AccountEntry>(keys::account(&account)).await;
     let balance = entry.ok().flatten().map_or(Amount::ZERO, |entry| entry.balance);
     balance > config.gateway.params().jobs.complaint_bond
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Books, Report};
+    use tg_types::{JobId, RunFailure};
+
+    #[test]
+    fn run_and_check_of_one_job_end_each_on_their_own() {
+        let (mut books, job) = (Books::default(), JobId::new([1; 32]));
+        assert!(books.running.insert(job) && books.checking.insert(job));
+        assert!(!books.running.insert(job), "it is under way");
+        books.end(&Report::Failed(job, RunFailure::Declined));
+        assert!(books.running.insert(job), "it may be begun again");
+        books.end(&Report::Unchecked(job));
+        assert!(books.checking.is_empty());
+        assert!(!books.running.is_empty());
+    }
 }

@@ -3,7 +3,7 @@
 
 use crate::float_run;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -133,21 +133,38 @@ pub struct Workshop {
     /// The sandboxes of this machine.
     pub sandbox: Sandbox,
     /// Where their files are put in place.
-    pub folder: PathBuf,
+    folder: PathBuf,
+    /// What keeps other processes from emptying the folder.
+    _lock: Option<File>,
 }
 
 /// A folder that is removed when it is not needed any more.
 struct Bench(PathBuf);
 
 impl Bench {
+    /// Makes a folder that is not there: one that is belongs to somebody.
     fn new(folder: &Path, name: &str) -> Result<Self, io::Error> {
+        fs::create_dir_all(folder)?;
         let path = folder.join(name);
-        if path.exists() {
-            fs::remove_dir_all(&path)?; // left by a process that died
-        }
-        fs::create_dir_all(&path)?;
+        fs::create_dir(&path)?;
         Ok(Self(path))
     }
+}
+
+/// Removes what a process that died left of its tasks: inputs that were opened are secrets of
+/// others. What is here belongs to whoever holds the lock that this gives.
+fn take_over(folder: &Path) -> Result<Option<File>, io::Error> {
+    fs::create_dir_all(folder)?;
+    let lock = File::open(folder)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None), // that process is alive
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    for entry in fs::read_dir(folder)? {
+        fs::remove_dir_all(entry?.path())?;
+    }
+    Ok(Some(lock))
 }
 
 impl Drop for Bench {
@@ -204,6 +221,16 @@ impl FileList for OutputFiles {
 }
 
 impl Workshop {
+    /// A place for tasks, with their files below a folder; what an earlier process left there is
+    /// removed.
+    #[must_use]
+    pub fn new(sandbox: Sandbox, folder: PathBuf) -> Self {
+        let taken = take_over(&folder).inspect_err(|error| {
+            tracing::warn!(%error, path = %folder.display(), "files of tasks may be left");
+        });
+        Self { sandbox, folder, _lock: taken.ok().flatten() }
+    }
+
     /// Runs a task to its end, after its files were put in place from what is read of `inputs`.
     ///
     /// # Errors
@@ -397,7 +424,8 @@ fn first_part(path: &str) -> Result<String, TaskRunError> {
 
 #[cfg(test)]
 mod tests {
-    use super::Log;
+    use super::{Bench, Log, take_over};
+    use std::fs;
     use tg_gateway::message::LOG_BYTES_MAX;
     use tg_sandbox::Stream;
 
@@ -414,5 +442,22 @@ mod tests {
         let (first, is_end) = log.since(0);
         assert_eq!((first.len(), is_end), (LOG_BYTES_MAX, false));
         assert_eq!(log.since(first.len() as u64), (vec![b'x'; 7], true));
+    }
+
+    #[test]
+    fn files_of_tasks_are_removed_at_the_start_and_never_while_in_use() {
+        let number = std::process::id();
+        let folder = std::env::temp_dir().join(format!("tensorgrid-benches-{number}"));
+        fs::create_dir_all(folder.join("left").join("in")).expect("makes");
+        let lock = take_over(&folder).expect("takes over").expect("nobody else is there");
+        assert!(!folder.join("left").exists(), "what a dead process left is gone");
+        let bench = Bench::new(&folder, "one").expect("makes");
+        assert!(Bench::new(&folder, "one").is_err(), "it is in use");
+        assert!(take_over(&folder).expect("looks").is_none(), "somebody works there");
+        assert!(bench.0.exists());
+        drop(bench);
+        drop(Bench::new(&folder, "one").expect("is free again"));
+        drop(lock);
+        fs::remove_dir_all(folder).expect("removes");
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn workshop(folder: &Path, allow_network: bool) -> Result<Arc<Worksho
     let mut settings = tg_sandbox::Settings::new(&folder.join("runs"));
     settings.allow_network = allow_network;
     let sandbox = Sandbox::new(settings)?;
-    Ok(Arc::new(Workshop { sandbox, folder: folder.join("files") }))
+    Ok(Arc::new(Workshop::new(sandbox, folder.join("files"))))
 }
 
 /// What a node can do that has this workshop.

@@ -7,7 +7,8 @@
 use super::work::WorkError;
 use std::collections::VecDeque;
 use std::io::{Cursor, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tg_gateway::package::{Whose, check_memory};
 use tg_gateway::{LocalPackage, TensorInputs};
 use tg_privacy::ContentKey;
@@ -34,7 +35,7 @@ enum Inside {
     /// What is in it; nothing if the key does not open it.
     Opened(Option<Arc<[u8]>>),
     /// The package, which is opened by whoever reads it.
-    Sealed(LocalPackage, Whose),
+    Sealed(Box<LocalPackage>, Whose),
 }
 
 /// What is inside a package, from its beginning.
@@ -49,7 +50,7 @@ impl Content {
     ) -> Result<Self, WorkError> {
         let (bytes, exposed) = (package.package().bytes, *key.expose());
         if !package.is_small() {
-            let inside = Inside::Sealed(package, whose);
+            let inside = Inside::Sealed(Box::new(package), whose);
             return Ok(Self { key: exposed, bytes, inside });
         }
         let sealed = package.sealed().await?;
@@ -98,11 +99,33 @@ impl Content {
 /// What is known of a package, once somebody has opened it.
 type Cell = Arc<OnceCell<Arc<Content>>>;
 
-/// The packages that were opened last.
+/// A package in use. Whoever asks for it meanwhile gets the same one, remembered or not.
+pub(crate) struct Lent {
+    content: Arc<Content>,
+    _cell: Cell,
+}
+
+impl Deref for Lent {
+    type Target = Content;
+
+    fn deref(&self) -> &Content {
+        &self.content
+    }
+}
+
+/// The packages that are in use, and those that were opened last.
 #[derive(Default)]
 pub(crate) struct Packages {
     // A lock: looked at by every run and check, held briefly.
-    opened: Mutex<VecDeque<(PackageRef, Cell)>>,
+    shelf: Mutex<Shelf>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    /// Those that are remembered, the oldest first.
+    opened: VecDeque<(PackageRef, Cell)>,
+    /// All that somebody uses.
+    lent: Vec<(PackageRef, Weak<OnceCell<Arc<Content>>>)>,
 }
 
 impl Packages {
@@ -111,45 +134,53 @@ impl Packages {
         &self,
         package: PackageRef,
         open: impl AsyncFnOnce() -> Result<Content, E>,
-    ) -> Result<Arc<Content>, E> {
-        let cell = self.place(package);
+    ) -> Result<Lent, E> {
+        let cell = self.shelf.lock().unwrap_or_else(PoisonError::into_inner).place(package);
         let content = cell.get_or_try_init(async || open().await.map(Arc::new)).await?;
-        Ok(Arc::clone(content))
+        let content = Arc::clone(content);
+        Ok(Lent { content, _cell: cell })
     }
+}
 
-    fn place(&self, package: PackageRef) -> Cell {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, cell)) = opened.iter().find(|(known, _)| *known == package) {
-            return Arc::clone(cell);
+impl Shelf {
+    fn place(&mut self, package: PackageRef) -> Cell {
+        self.lent.retain(|(_, cell)| cell.strong_count() > 0);
+        let known = self.lent.iter().find(|(known, _)| *known == package);
+        if let Some(cell) = known.and_then(|(_, cell)| cell.upgrade()) {
+            return cell;
         }
         let cell = Cell::default();
+        self.lent.push((package, Arc::downgrade(&cell)));
         if package.bytes > REMEMBERED_BYTES_MAX {
             return cell;
         }
         let taken = |opened: &VecDeque<(PackageRef, Cell)>| {
             opened.iter().map(|(known, _)| known.bytes).fold(package.bytes, u64::saturating_add)
         };
-        while opened.len() >= REMEMBERED_MAX || taken(&opened) > REMEMBERED_BYTES_MAX {
-            opened.pop_front();
+        while self.opened.len() >= REMEMBERED_MAX || taken(&self.opened) > REMEMBERED_BYTES_MAX {
+            self.opened.pop_front();
         }
-        opened.push_back((package, Arc::clone(&cell)));
+        self.opened.push_back((package, Arc::clone(&cell)));
         cell
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Inside, Packages, REMEMBERED_BYTES_MAX, REMEMBERED_MAX};
+    use super::{Content, Inside, Lent, Packages, REMEMBERED_BYTES_MAX, REMEMBERED_MAX};
     use tg_types::{Hash32, PackageRef};
 
     fn package(number: u8, bytes: u64) -> PackageRef {
         PackageRef { id: Hash32::new([number; 32]), bytes }
     }
 
-    async fn get(packages: &Packages, package: PackageRef, key: u8) -> u8 {
+    async fn lend(packages: &Packages, package: PackageRef, key: u8) -> Lent {
         let content = Content { key: [key; 32], bytes: 1, inside: Inside::Opened(None) };
-        let found = packages.get(package, async || Ok::<_, ()>(content)).await;
-        found.expect("opens").key[0]
+        packages.get(package, async || Ok::<_, ()>(content)).await.expect("opens")
+    }
+
+    async fn get(packages: &Packages, package: PackageRef, key: u8) -> u8 {
+        lend(packages, package, key).await.key[0]
     }
 
     #[tokio::test]
@@ -180,5 +211,18 @@ mod tests {
         assert_eq!(get(&packages, package(1, half), 9).await, 9, "the first is not");
         let huge = package(4, REMEMBERED_BYTES_MAX + 1);
         assert_eq!((get(&packages, huge, 4).await, get(&packages, huge, 5).await), (4, 5));
+    }
+
+    #[tokio::test]
+    async fn package_in_use_is_shared_even_if_it_is_not_remembered() {
+        let packages = Packages::default();
+        let (huge, small) = (package(1, REMEMBERED_BYTES_MAX + 1), package(2, 1));
+        let (first, forgotten) = (lend(&packages, huge, 1).await, lend(&packages, small, 2).await);
+        for number in 3..=u8::try_from(REMEMBERED_MAX + 3).expect("few") {
+            get(&packages, package(number, 1), number).await;
+        }
+        assert_eq!((get(&packages, huge, 9).await, get(&packages, small, 9).await), (1, 2));
+        drop((first, forgotten));
+        assert_eq!((get(&packages, huge, 9).await, get(&packages, small, 9).await), (9, 9));
     }
 }

@@ -3,7 +3,7 @@
 use super::courier::Parcel;
 use super::desk::Desk;
 use super::notes::Note;
-use super::packages::{Content, Packages};
+use super::packages::{Content, Lent, Packages};
 use super::tiles::TilesError;
 use super::{AgentConfig, Cheat, Ran, Tools, patience};
 use crate::contents::PackageReader;
@@ -102,7 +102,7 @@ pub(crate) async fn open(
     packages: &Packages,
     job: JobId,
     entry: &JobEntry,
-) -> Result<Arc<Content>, WorkError> {
+) -> Result<Lent, WorkError> {
     let package = PackageRef { id: entry.spec.package, bytes: entry.spec.package_bytes };
     packages.get(package, async || open_anew(config, job, entry).await).await
 }
@@ -137,7 +137,12 @@ async fn open_anew(
 ) -> Result<Content, WorkError> {
     let gateway = &config.gateway;
     let whose = Whose { genesis: gateway.domain().genesis, owner: entry.owner };
-    let package = gateway.package(&entry.spec.package, entry.spec.package_bytes).await?;
+    let (id, bytes) = (entry.spec.package, entry.spec.package_bytes);
+    let package = match gateway.package(&id, bytes).await {
+        // One that was let go a moment ago may have been removed under our hands.
+        Err(GatewayError::Blob(_)) => gateway.package(&id, bytes).await?,
+        package => package?,
+    };
     let mut asked = 0;
     loop {
         match gateway.key(job, package.head(), &config.wrap).await {
@@ -172,7 +177,7 @@ pub(crate) async fn run(
             run_tensor(config, tools, &entry.spec, inputs).await?
         }
         Work::Opaque { task } => {
-            run_task(config, &tools.desk, job, &entry.spec, (task, content.as_ref())).await?
+            run_task(config, &tools.desk, job, &entry.spec, (task, &content)).await?
         }
     };
     drop(content);

@@ -1,8 +1,8 @@
 //! What is inside packages, for those who judge whether one holds what the chain says.
 
-use crate::tensor_run::{check_inputs, read_outputs};
+use crate::tensor_run::{TensorRunError, check_inputs, read_outputs};
 use std::io::Read;
-use tg_gateway::package::{Parts, check_memory, result_key_hash};
+use tg_gateway::package::{check_memory, result_key_hash};
 use tg_gateway::task::check_files;
 use tg_gateway::{Contents, PackageError, TaskInputs, TaskOutput, TensorInputs};
 use tg_tensor::Program;
@@ -45,11 +45,15 @@ impl Contents for PackageReader {
     ) -> Result<bool, PackageError> {
         match spec.work {
             Work::Tensor { .. } => {
-                check_memory(result.package_bytes)?;
-                let given = Parts::read_outputs(plain, result.package_bytes)?;
+                // Only what the program gives is read into memory, and no more than it gives:
+                // nobody escapes this by making a package large.
                 let program = program.and_then(|bytes| Program::from_bytes(bytes).ok());
-                let outputs = program.and_then(|program| read_outputs(&program, &given).ok());
-                Ok(outputs.is_some_and(|outputs| outputs_root(outputs.iter()) == result.output))
+                let Some(program) = program else { return Ok(false) };
+                match read_outputs(&program, plain, result.package_bytes) {
+                    Ok(outputs) => Ok(outputs_root(outputs.iter()) == result.output),
+                    Err(TensorRunError::Package(error)) => Err(error),
+                    Err(_) => Ok(false),
+                }
             }
             Work::Opaque { .. } => {
                 let output = TaskOutput::read(plain)?;

@@ -2,10 +2,12 @@
 //! needed later to show that it was done.
 
 use std::borrow::Borrow;
+use std::io::Read;
 use std::sync::Arc;
 use tg_gateway::package::Parts;
 use tg_gateway::{PackageError, TensorInputs};
 use tg_tensor::commit::Salt;
+use tg_tensor::program::Spec;
 use tg_tensor::trace::{Run, Subject, Trace, TraceError, Witness, WitnessError, inputs_root};
 use tg_tensor::{Model, ModelError, Options, Program, RunError, Runner, Tensor, TensorError};
 use tg_types::hash::{Tag, tagged};
@@ -187,18 +189,27 @@ pub fn check_inputs(
     if is_named { Ok((model, inputs)) } else { Err(TensorRunError::OtherWork) }
 }
 
-/// The outputs of a program, from their bytes.
+/// The outputs of a program, from what a package of so many bytes holds of a run.
 ///
 /// # Errors
-/// If there are too few or too many, or one cannot be read.
-pub fn read_outputs(program: &Program, given: &[Vec<u8>]) -> Result<Vec<Tensor>, TensorRunError> {
-    let stated = program.outputs();
-    if stated.len() != given.len() {
-        return Err(TensorRunError::OtherWork);
-    }
-    let read = stated.iter().zip(given).enumerate().map(|(index, (output, bytes))| {
-        let spec = program.spec(output.value).ok_or(TensorRunError::OtherWork)?;
-        Tensor::from_bytes(&spec, bytes.as_slice())
+/// If it holds something else, or does not fit into memory.
+pub fn read_outputs(
+    program: &Program,
+    from: &mut dyn Read,
+    package_bytes: u64,
+) -> Result<Vec<Tensor>, TensorRunError> {
+    let specs: Option<Vec<Spec>> =
+        program.outputs().iter().map(|output| program.spec(output.value)).collect();
+    let specs = specs.ok_or(TensorRunError::OtherWork)?;
+    let bytes = |spec: &Spec| {
+        let bytes = spec.width().bytes().saturating_mul(spec.elements());
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    };
+    let expected: Vec<u64> = specs.iter().map(bytes).collect();
+    let given = Parts::read_outputs(from, package_bytes, &expected)?;
+    let given = given.ok_or(TensorRunError::OtherWork)?;
+    let read = specs.iter().zip(&given).enumerate().map(|(index, (spec, bytes))| {
+        Tensor::from_bytes(spec, bytes.as_slice())
             .map_err(|source| TensorRunError::Output { index, source })
     });
     read.collect()

@@ -209,16 +209,17 @@ fn free_memory() -> Option<u64> {
     kib.checked_mul(1 << 10)
 }
 
-/// Refuses parts that are together longer than what they come from, before room is made for them.
+/// The length of parts together. Refuses those that are longer than what they come from, before
+/// room is made for them.
 fn check_parts<'a>(
     lengths: impl Iterator<Item = &'a u64>,
     package_bytes: u64,
-) -> Result<(), PackageError> {
+) -> Result<u64, PackageError> {
     let found = lengths.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     if found > package_bytes {
         return Err(PackageError::TooLarge { found, max: package_bytes });
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Bytes in memory, one part after the other.
@@ -236,20 +237,25 @@ impl Parts {
         Ok(Self(std::iter::once(head).chain(outputs).collect()))
     }
 
-    /// Reads the outputs of a run from a package that has so many bytes.
+    /// Reads the outputs of a run from a package that has so many bytes, if each is as long as it
+    /// must be; nothing otherwise. Memory is taken for these alone, whatever else is there.
     ///
     /// # Errors
     /// If it is something else, or does not fit into memory.
     pub fn read_outputs(
         from: &mut dyn Read,
         package_bytes: u64,
-    ) -> Result<Vec<Vec<u8>>, PackageError> {
+        expected: &[u64],
+    ) -> Result<Option<Vec<Vec<u8>>>, PackageError> {
         let lengths: Several<u64, BLOBS_MAX> = read_head(from, HEAD_BYTES_MAX)?;
-        check_parts(lengths.as_slice().iter(), package_bytes)?;
-        let read = lengths.as_slice().iter().map(|bytes| read_bytes(from, *bytes));
+        if lengths.as_slice() != expected {
+            return Ok(None);
+        }
+        check_memory(check_parts(expected.iter(), package_bytes)?)?;
+        let read = expected.iter().map(|bytes| read_bytes(from, *bytes));
         let read = read.collect::<Result<_, _>>()?;
         expect_end(from)?;
-        Ok(read)
+        Ok(Some(read))
     }
 }
 

@@ -211,8 +211,12 @@ fn tensors_are_read_back_and_lengths_that_lie_take_no_memory() {
     assert!(matches!(long, Err(PackageError::Trailing)));
     let outputs = vec![vec![1; 5], vec![2; 6]];
     let bytes = written(&Parts::outputs(outputs.clone()).expect("few"));
-    assert_eq!(Parts::read_outputs(&mut bytes.as_slice(), 11).expect("reads"), outputs);
-    assert!(Parts::read_outputs(&mut bytes.as_slice(), 10).is_err());
+    let read = |most, expected: &[u64]| Parts::read_outputs(&mut bytes.as_slice(), most, expected);
+    assert_eq!(read(11, &[5, 6]).expect("reads"), Some(outputs));
+    assert!(read(10, &[5, 6]).expect_err("cannot be in there").is_wrong());
+    for other in [&[5, 7][..], &[5], &[5, 6, 0], &[u64::MAX, 6]] {
+        assert_eq!(read(u64::MAX, other).expect("is told apart"), None, "{other:?}");
+    }
     let many = Parts::outputs(vec![Vec::new(); super::BLOBS_MAX + 1]);
     assert!(matches!(many.err(), Some(PackageError::TooMany { .. })));
 }

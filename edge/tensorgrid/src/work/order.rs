@@ -10,7 +10,7 @@ use tg_agent::chance::Chance;
 use tg_agent::contents::PackageReader;
 use tg_agent::tensor_run::{TensorRunError, read_outputs, tensor_bytes, trace_salt};
 use tg_gateway::message::{EventList, Reply, Request, log_reader};
-use tg_gateway::package::{Parts, Results, Several, Whose, check_memory, result_key_hash};
+use tg_gateway::package::{Results, Several, Whose, result_key_hash};
 use tg_gateway::stream::{FileSource, expect_end};
 use tg_gateway::task::{NamedFile, Root, TaskLimits, Variable, WithFiles, word};
 use tg_gateway::{
@@ -78,6 +78,7 @@ impl OrderError {
     pub(crate) fn is_sealed(&self) -> bool {
         match self {
             Self::Package(error) | Self::Gateway(GatewayError::Package(error)) => error.is_wrong(),
+            Self::Output(TensorRunError::Package(error)) => error.is_wrong(),
             Self::OtherOutput | Self::Output(_) => true,
             Self::Gateway(_)
             | Self::Decode(_)
@@ -497,9 +498,7 @@ impl Client<'_> {
         model: &Model,
     ) -> Result<Vec<Tensor>, OrderError> {
         let read = |result: &RunResult, plain: &mut dyn Read| {
-            check_memory(result.package_bytes)?;
-            let given = Parts::read_outputs(plain, result.package_bytes)?;
-            let outputs = read_outputs(model.program(), &given)?;
+            let outputs = read_outputs(model.program(), plain, result.package_bytes)?;
             let is_right = outputs_root(outputs.iter()) == result.output;
             is_right.then_some(outputs).ok_or(OrderError::OtherOutput)
         };
@@ -525,7 +524,8 @@ impl Client<'_> {
         self.fetch(job, entry, read).await
     }
 
-    /// Whether the result of a job opens, to what its provider committed to.
+    /// Whether the result of a job opens, to what its provider committed to: of any of its runs,
+    /// as validators see it.
     pub(crate) async fn opens(&self, job: JobId, entry: &JobEntry) -> Result<bool, OrderError> {
         let program = match entry.spec.work {
             Work::Tensor { program, .. } => Some(self.program(&program).await?),
@@ -534,10 +534,15 @@ impl Client<'_> {
         let read = |result: &RunResult, plain: &mut dyn Read| {
             Ok(PackageReader.is_output(&entry.spec, program.as_deref(), result, plain)?)
         };
-        match self.fetch(job, entry, read).await {
-            Err(error) if error.is_sealed() => Ok(false),
-            opens => opens,
+        let mut found = Err(OrderError::NoResult);
+        for result in entry.live().filter_map(Run::result) {
+            match self.open(job, entry, &result, &read).await {
+                Ok(true) => return Ok(true),
+                Err(error) if !error.is_sealed() => return Err(error),
+                Ok(false) | Err(_) => found = Ok(false),
+            }
         }
+        found
     }
 
     /// A program as the chain has it on record.

@@ -103,6 +103,12 @@ pub(crate) fn write(path: &Path, bytes: &[u8], readers: Readers) -> Result<(), F
 #[derive(Debug)]
 pub(crate) struct Draft {
     file: File,
+    written: Written,
+}
+
+/// A file that is written, on disk and closed, and not in its place yet.
+#[derive(Debug)]
+pub(crate) struct Written {
     /// What it is called until then.
     draft: PathBuf,
     path: PathBuf,
@@ -114,12 +120,21 @@ impl Draft {
     /// # Errors
     /// If the operating system refuses.
     pub(crate) fn new(path: &Path, readers: Readers) -> Result<Self, FileError> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let draft = folder_of(path).join(format!(".{name}.{}", hex::encode(random::<8>()?)));
+        // Short, because a file's own name may be as long as names can be.
+        let draft = folder_of(path).join(format!(".{}", hex::encode(random::<8>()?)));
         let mut options = OpenOptions::new();
         let opened = options.write(true).create_new(true).mode(readers.mode()).open(&draft);
         let file = opened.map_err(FileError::io("write", path))?;
-        Ok(Self { file, draft, path: path.to_owned() })
+        Ok(Self { file, written: Written { draft, path: path.to_owned() } })
+    }
+
+    /// Closes the file, for whoever finishes many together.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub(crate) fn close(self) -> Result<Written, FileError> {
+        self.file.sync_all().map_err(FileError::io("write", &self.written.path))?;
+        Ok(self.written)
     }
 
     /// Puts the file in its place, over what was there.
@@ -127,9 +142,7 @@ impl Draft {
     /// # Errors
     /// If the operating system refuses; then the old content is still there.
     pub(crate) fn finish(self) -> Result<(), FileError> {
-        let synced = self.file.sync_all().and_then(|()| fs::rename(&self.draft, &self.path));
-        let done = synced.and_then(|()| File::open(folder_of(&self.path))?.sync_all());
-        done.map_err(FileError::io("write", &self.path))
+        self.close()?.finish()
     }
 }
 
@@ -143,7 +156,19 @@ impl Write for Draft {
     }
 }
 
-impl Drop for Draft {
+impl Written {
+    /// Puts the file in its place, over what was there.
+    ///
+    /// # Errors
+    /// If the operating system refuses; then the old content is still there.
+    pub(crate) fn finish(self) -> Result<(), FileError> {
+        let renamed = fs::rename(&self.draft, &self.path);
+        let done = renamed.and_then(|()| File::open(folder_of(&self.path))?.sync_all());
+        done.map_err(FileError::io("write", &self.path))
+    }
+}
+
+impl Drop for Written {
     fn drop(&mut self) {
         let _absent_when_finished = fs::remove_file(&self.draft);
     }

@@ -6,7 +6,7 @@ use crate::{
     arrays,
     commands::model,
     failure::{Exit, Failure, OrFail as _},
-    files::{self, Draft, FileError, Readers},
+    files::{self, Draft, FileError, Readers, Written},
     printer::Printer,
     work::{
         connect::Session,
@@ -268,9 +268,10 @@ enum Taken {
 }
 
 /// Files that a command left, each in a draft where it goes: all below a folder, and each where it
-/// was asked for. Nothing is there until all of them have come.
+/// was asked for. Nothing is there until all of them have come, and each is closed by then: there
+/// may be more of them than a process may have open.
 pub(super) struct Landing {
-    drafts: Vec<Draft>,
+    drafts: Vec<Written>,
     /// A name that was asked for and is not there.
     missing: Option<String>,
 }
@@ -296,7 +297,9 @@ impl Landing {
             let begun: Result<Vec<Draft>, FileError> = targets.map(|here| begin(&here)).collect();
             let mut copies = Copies(begun.map_err(OrderError::Write)?);
             file.read(from, &mut copies).map_err(PackageError::from)?;
-            drafts.append(&mut copies.0);
+            for copy in copies.0 {
+                drafts.push(copy.close().map_err(OrderError::Write)?);
+            }
             left.push(path);
         }
         let missing = named.iter().find(|(name, _)| !left.contains(name));
@@ -309,7 +312,7 @@ impl Landing {
             let what = format!("the program left no file /out/{name}");
             return Err(Failure::new(what, "`tensorgrid logs` tells what it said"));
         }
-        let finished = self.drafts.into_iter().try_for_each(Draft::finish);
+        let finished = self.drafts.into_iter().try_for_each(Written::finish);
         finished.or_fail("the outputs cannot be written", "choose another folder")
     }
 }
@@ -343,7 +346,43 @@ fn is_below(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_below;
+    use super::{Landing, is_below};
+    use crate::files::TemporaryFolder;
+    use std::fs;
+    use tg_gateway::TaskOutput;
+    use tg_gateway::stream::Hashing;
+    use tg_gateway::task::{Files, NamedFile, said, word};
+
+    #[test]
+    fn files_are_closed_drafts_until_all_have_come() {
+        let folder = TemporaryFolder::new().expect("a folder");
+        // As long as a name can be.
+        let names = ["a".repeat(255), "b".to_owned()];
+        let mut hash = Hashing::new(std::io::sink());
+        std::io::Write::write_all(&mut hash, b"12").expect("hashes");
+        let hash = hash.finish();
+        let file = |name: &String| NamedFile { path: word(name).expect("short"), bytes: 2, hash };
+        let output = TaskOutput {
+            salt: [0; 32],
+            ended: word("exited 0").expect("short"),
+            stdout: said(Vec::new()).expect("short"),
+            stderr: said(Vec::new()).expect("short"),
+            files: Files::new(names.iter().map(file).collect()).expect("few"),
+            enforced: said(Vec::new()).expect("short"),
+        };
+        let take = |mut bytes: &[u8]| Landing::take(&output, &mut bytes, Some(folder.path()), &[]);
+        let count = || fs::read_dir(folder.path()).expect("lists").count();
+        assert!(take(b"121").is_err(), "cut off");
+        assert_eq!(count(), 0, "no draft is left");
+        let landing = take(b"1212").expect("takes");
+        let open = fs::read_dir("/proc/self/fd").expect("lists").flatten();
+        let mut open = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+        assert!(!open.any(|path| path.starts_with(folder.path())), "all are closed");
+        assert!(!folder.path().join("b").exists());
+        landing.finish().expect("finishes");
+        assert_eq!(count(), 2);
+        assert_eq!(fs::read(folder.path().join("b")).expect("reads"), b"12");
+    }
 
     #[test]
     fn outputs_stay_in_their_folder() {

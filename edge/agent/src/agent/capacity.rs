@@ -30,7 +30,7 @@ const _: () = assert!(OPENINGS_PER_TX * OPENING_BYTES_MAX < 14 * 1024);
 const READS_MAX: u32 = 5;
 
 /// Where a GPU of this machine is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GpuPlace {
     /// As what it is offered.
     pub model: Name,

@@ -5,7 +5,7 @@ use super::tiles;
 use crate::task_run::Log;
 use crate::tensor_run::TensorRun;
 use futures::future::BoxFuture;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tg_gateway::Gateway;
 use tg_gateway::message::{Failure, Reply, Request, log_reader};
@@ -18,6 +18,9 @@ use tokio::sync::Semaphore;
 /// Checkers whose tiles are collected at once; others are told to come again or to compute the run.
 const TOLD_AT_ONCE: usize = 2;
 
+/// Answers that are remembered: those of two audits with two checkers each.
+const TOLD_MAX: usize = 4;
+
 /// What is known of the runs of an agent, for those who may ask.
 pub(crate) struct Desk {
     // Shared with the answering side; held briefly.
@@ -25,17 +28,36 @@ pub(crate) struct Desk {
     // The same.
     runs: Mutex<BTreeMap<JobId, Arc<TensorRun>>>,
     /// What was told last, for whoever asks for the next part. The same.
-    told: Mutex<Option<Told>>,
+    told: Mutex<Told>,
     telling: Semaphore,
     gateway: Arc<Gateway>,
 }
 
-/// What a checker is told of a run.
-#[derive(Clone)]
-struct Told {
-    job: JobId,
-    lot: TileLot,
-    shown: Arc<Vec<u8>>,
+/// What a checker is told of a run, or why it is told nothing.
+type Answer = Result<Arc<Vec<u8>>, Failure>;
+
+/// What checkers were told last, by job and lot, the oldest first.
+#[derive(Default)]
+struct Told(VecDeque<(JobId, TileLot, Answer)>);
+
+impl Told {
+    fn find(&self, job: &JobId, lot: &TileLot) -> Option<Answer> {
+        let mut told = self.0.iter();
+        let found = told.find(|(of, by, _)| (of, by) == (job, lot));
+        found.map(|(_, _, answer)| answer.clone())
+    }
+
+    fn keep(&mut self, job: JobId, lot: TileLot, answer: Answer) {
+        self.0.retain(|(of, by, _)| (*of, *by) != (job, lot));
+        while self.0.len() >= TOLD_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((job, lot, answer));
+    }
+
+    fn forget(&mut self, job: &JobId) {
+        self.0.retain(|(of, ..)| of != job);
+    }
 }
 
 /// Programs that run, with what they say and what ends them.
@@ -53,6 +75,10 @@ impl Desk {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner).insert(job, run);
     }
 
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Tasks> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,9 +93,7 @@ impl Desk {
     /// Forgets a job; a program that still runs for it is ended.
     pub(crate) fn remove(&self, job: &JobId) {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(job);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        *told = told.take().filter(|told| told.job != *job);
-        drop(told);
+        self.told().forget(job);
         let task = self.lock().remove(job);
         if let Some((_, stop)) = task {
             stop.stop();
@@ -112,16 +136,18 @@ impl Desk {
         let check = checks.find(|check| check.node == node && check.is_open());
         let lot = check.and_then(|check| check.lot).ok_or(Failure::NotChosen)?;
         let lot = TileLot { lot, tiles: self.gateway.params().jobs.audit_tiles };
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(told) = told.filter(|told| (told.job, told.lot) == (job, lot)) {
-            return tiles::part_of(&told.shown, part);
-        }
-        let _turn = self.telling.try_acquire().map_err(|_| Failure::Busy)?;
-        let shown = tokio::task::spawn_blocking(move || tiles::shown(&run, &lot));
-        let shown = Arc::new(shown.await.map_err(|_| Failure::Busy)??);
-        let told = Told { job, lot, shown: Arc::clone(&shown) };
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
-        tiles::part_of(&shown, part)
+        let told = self.told().find(&job, &lot);
+        let answer = match told {
+            Some(answer) => answer,
+            None => {
+                let _turn = self.telling.try_acquire().map_err(|_| Failure::Busy)?;
+                let shown = tokio::task::spawn_blocking(move || tiles::shown(&run, &lot));
+                let answer = shown.await.map_err(|_| Failure::Busy)?.map(Arc::new);
+                self.told().keep(job, lot, answer.clone());
+                answer
+            }
+        };
+        tiles::part_of(&answer?, part)
     }
 }
 
@@ -145,5 +171,33 @@ impl CallHandler for Desk {
             let answer = answer.unwrap_or_else(|why| Reply::Failed { why });
             let _left = reply.send(answer.to_bytes()).await;
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failure, JobId, TOLD_MAX, TileLot, Told};
+    use std::sync::Arc;
+    use tg_types::Hash32;
+
+    #[test]
+    fn several_checkers_are_told_again_what_they_were_told_and_refusals_too() {
+        let (mut told, job) = (Told::default(), JobId::new([1; 32]));
+        let lot = |number: usize| TileLot {
+            lot: Hash32::new([u8::try_from(number).expect("few"); 32]),
+            tiles: 8,
+        };
+        told.keep(job, lot(0), Ok(Arc::new(vec![7])));
+        told.keep(job, lot(1), Err(Failure::Quota));
+        assert_eq!(told.find(&job, &lot(0)), Some(Ok(Arc::new(vec![7]))));
+        assert_eq!(told.find(&job, &lot(1)), Some(Err(Failure::Quota)));
+        assert_eq!(told.find(&JobId::new([2; 32]), &lot(0)), None);
+        for number in 2..=TOLD_MAX {
+            told.keep(job, lot(number), Err(Failure::NoPackage));
+        }
+        assert_eq!(told.find(&job, &lot(0)), None, "the oldest makes room");
+        assert!(told.find(&job, &lot(1)).is_some());
+        told.forget(&job);
+        assert_eq!(told.find(&job, &lot(1)), None);
     }
 }

@@ -14,13 +14,15 @@ use tg_ledger::JobEntry;
 use tg_net::PeerId;
 use tg_tensor::trace::{ShownTiles, TileAudit, TileAuditError, answer_of, drawn_tiles};
 use tg_types::{
-    Bytes, CheckAnswer, Decode as _, DecodeError, Encode as _, JobId, RunResult, TileAnswer,
-    TileLot,
+    Bytes, CheckAnswer, Decode as _, DecodeError, DurationMs, Encode as _, JobId, RunResult,
+    TileAnswer, TileLot,
 };
 
-/// How long a provider may take to show all that a checker asks for. The whole run must still be
-/// computed in time if it does not.
+/// How long a provider may take to show all that a checker asks for.
 const SHOWN_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long to wait before a provider that is busy is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Why tiles were not audited.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +31,8 @@ pub(crate) enum TilesError {
     NoProvider,
     #[error("provider does not show its tiles in time")]
     Late,
+    #[error("tiles take too long")]
+    Slow,
     #[error("provider does not show its tiles")]
     Gateway(#[from] GatewayError),
     #[error("what the provider shows cannot be read")]
@@ -52,11 +56,23 @@ pub(crate) struct Audited<'a> {
     pub(crate) lot: TileLot,
 }
 
+/// How long an audit by tiles may take, from asking to the last tile. A check has the time of the
+/// run and some grace; if tiles are not found right, the whole run must still be computed in it.
+fn time_for_tiles(run_max: DurationMs, grace: DurationMs) -> Duration {
+    Duration::from_millis(grace.get() / 2) + Duration::from_millis(run_max.get() / 8)
+}
+
 /// Recomputes the tiles that a lot draws, from what the provider shows.
 pub(crate) async fn audit(
     config: &AgentConfig,
     audited: Audited<'_>,
 ) -> Result<CheckAnswer, TilesError> {
+    let grace = config.gateway.params().jobs.check_grace;
+    let time = time_for_tiles(audited.entry.spec.run_max, grace);
+    tokio::time::timeout(time, recompute(config, audited)).await.map_err(|_| TilesError::Slow)?
+}
+
+async fn recompute(config: &AgentConfig, audited: Audited<'_>) -> Result<CheckAnswer, TilesError> {
     let Audited { job, entry, result, inputs, lot } = audited;
     let run = entry.live().find(|run| run.result().is_some()).ok_or(TilesError::NoProvider)?;
     let provider = PeerId::new(*run.node.as_bytes()).map_err(|_| TilesError::NoProvider)?;
@@ -79,15 +95,19 @@ pub(crate) async fn audit(
     computed.await.map_err(|_| TilesError::Panicked)?
 }
 
-/// All parts of what a provider shows.
+/// All parts of what a provider shows. One that is busy, with other checkers for instance, is asked
+/// again for as long as the caller waits.
 async fn ask(config: &AgentConfig, provider: PeerId, job: JobId) -> Result<Vec<u8>, GatewayError> {
     let mut all = Vec::new();
     for part in 0..TILES_PARTS_MAX {
         let request = Request::Tiles { job, part };
-        let Reply::Tiles { parts, bytes } = config.gateway.ask_peer(provider, &request).await?
-        else {
-            return Err(GatewayError::Unexpected);
+        let reply = loop {
+            match config.gateway.ask_peer(provider, &request).await {
+                Err(GatewayError::Refused(Failure::Busy)) => tokio::time::sleep(ASK_AGAIN).await,
+                reply => break reply?,
+            }
         };
+        let Reply::Tiles { parts, bytes } = reply else { return Err(GatewayError::Unexpected) };
         all.extend_from_slice(bytes.as_slice());
         if part + 1 >= parts {
             break;
@@ -133,8 +153,17 @@ pub(crate) fn part_of(shown: &[u8], part: u16) -> Result<Reply, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::part_of;
+    use super::{part_of, time_for_tiles};
+    use std::time::Duration;
     use tg_gateway::message::{Failure, Reply, TILES_PART_BYTES_MAX};
+    use tg_types::DurationMs;
+
+    #[test]
+    fn audit_by_tiles_leaves_time_for_the_whole_run() {
+        let (run_max, grace) = (DurationMs::new(8_000), DurationMs::new(10_000));
+        assert_eq!(time_for_tiles(run_max, grace), Duration::from_secs(6));
+        assert!(time_for_tiles(DurationMs::new(u64::MAX), grace) < Duration::MAX);
+    }
 
     #[test]
     fn parts_put_together_are_the_whole() {

@@ -249,3 +249,43 @@ pub fn tensor_bytes(tensor: &Tensor) -> Vec<u8> {
 pub fn bounded<const MAX: usize>(bytes: Vec<u8>) -> Option<Bytes<MAX>> {
     Bytes::new(bytes).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Parts, TensorRunError, read_outputs};
+    use tg_gateway::{PackageError, Plain as _};
+    use tg_tensor::Program;
+    use tg_tensor::program::{self, Input, Label, Output, Shape, Spec, ValueId};
+
+    /// A program that gives two numbers of one byte each.
+    fn program() -> Program {
+        let label = || Label::lossy("x");
+        let shape = || Shape::new(vec![2]).expect("is short");
+        let spec = Spec { len: 2, lo: -128, hi: 127 };
+        let value = ValueId { number: 0 };
+        let parts = program::Parts {
+            inputs: vec![Input { label: label(), shape: shape(), spec, scaling: None }],
+            outputs: vec![Output { label: label(), shape: shape(), value, scaling: None }],
+            ..program::Parts::default()
+        };
+        Program::new(parts).expect("a program")
+    }
+
+    #[test]
+    fn outputs_are_judged_by_their_own_length_however_large_the_package_is() {
+        let read = |outputs: Vec<Vec<u8>>, package_bytes| {
+            let mut bytes = Vec::new();
+            Parts::outputs(outputs).expect("few").write(&mut bytes).expect("writes");
+            read_outputs(&program(), &mut bytes.as_slice(), package_bytes)
+        };
+        // No machine has that much memory.
+        let padded = 1 << 60;
+        let found = read(vec![vec![1, 255]], padded).expect("reads");
+        assert_eq!(found.first().map(tg_tensor::Tensor::to_numbers), Some(vec![1, -1]));
+        for other in [vec![vec![1; 3]], Vec::new(), vec![vec![1; 2]; 2]] {
+            assert!(matches!(read(other, padded), Err(TensorRunError::OtherWork)));
+        }
+        let small = read(vec![vec![1, 2]], 1);
+        assert!(matches!(small, Err(TensorRunError::Package(PackageError::TooLarge { .. }))));
+    }
+}

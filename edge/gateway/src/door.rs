@@ -287,7 +287,7 @@ impl Shared {
         if bytes > PACKAGE_BYTES_MAX {
             return Err(Failure::Quota);
         }
-        let credit = Credit::with_free(self.config.peer.blobs().free_bytes());
+        let credit = Credit::with_free(self.config.peer.blobs().free_bytes_for(bytes));
         let room = self.keeper().reserve(from, id, bytes, header.tick, credit);
         if room == Room::None {
             return Err(Failure::Quota);

@@ -204,10 +204,10 @@ impl Blobs {
         Box::pin(async move { store.part_for(draft.bytes_max()).await?.add_draft(draft).await })
     }
 
-    /// Free bytes on the disk where larger blobs are kept; none are counted in memory.
+    /// Free bytes on the disk where a blob of so many bytes is kept; nothing if that is in memory.
     #[must_use]
-    pub fn free_bytes(&self) -> Option<u64> {
-        self.peer.shared.store.free_bytes()
+    pub fn free_bytes_for(&self, bytes: u64) -> Option<u64> {
+        self.peer.shared.store.free_bytes_for(bytes)
     }
 
     /// What went over the network so far.

@@ -170,10 +170,11 @@ pub(super) async fn fetch(peer: Peer, order: FetchOrder) -> Result<FetchReport, 
         return Err(FetchError::TooManySources { found: from.len(), max: SOURCES_MAX });
     }
     let shared = &peer.shared;
-    let store = &shared.store.find_or_part_for(id, bytes_max).await?;
+    let store = &shared.store.part_to_fetch(id, bytes_max).await?;
     if store.is_on_disk() {
         store.check_room(bytes_max.saturating_sub(store.here_bytes(id).await?))?;
     }
+    let _protected = store.protect(id).await?; // a second fetch may give up meanwhile
     store.list_blob(id).await?; // from now on what arrives is kept
     let fetch = Fetch { shared, store, id, bytes_max, progress };
     let mut read_bytes = 0;
@@ -185,7 +186,7 @@ pub(super) async fn fetch(peer: Peer, order: FetchOrder) -> Result<FetchReport, 
             if size > bytes_max {
                 return Err(BlobError::TooLarge { found: size, max: bytes_max }.into());
             }
-            store.list_blob(id).await?; // a second fetch may have given up meanwhile
+            store.list_blob(id).await?; // a second fetch may have unlisted it
             fetch.tell(size, Some(size));
             return Ok(FetchReport { size_bytes: size, read_bytes, last_from });
         }

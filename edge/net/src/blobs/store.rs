@@ -12,6 +12,7 @@ use super::{
 };
 use crate::id::BlobId;
 use futures::StreamExt as _;
+use iroh_blobs::api::TempTag;
 use iroh_blobs::api::blobs::{AddPathOptions, AddProgress, BlobStatus, Blobs, ImportMode};
 use iroh_blobs::store::GcConfig;
 use iroh_blobs::store::fs::FsStore;
@@ -128,9 +129,10 @@ impl Store {
         }
     }
 
-    pub(super) fn free_bytes(&self) -> Option<u64> {
-        let folder = self.large.as_ref().map(|large| large.folder.as_path());
-        free_bytes(folder.or(self.base.paths.as_ref().map(|paths| paths.data_path.as_path()))?)
+    pub(super) fn free_bytes_for(&self, bytes: u64) -> Option<u64> {
+        let large = self.large.as_ref().filter(|_| bytes > SMALL_BYTES_MAX);
+        let base = self.base.paths.as_ref().map(|paths| paths.data_path.as_path());
+        free_bytes(large.map(|large| large.folder.as_path()).or(base)?)
     }
 
     /// The part in which a blob is listed; the first one if it is in none.
@@ -151,10 +153,18 @@ impl Store {
         }
     }
 
-    /// The part in which a blob is, or belongs if it has so many bytes.
-    pub(super) async fn find_or_part_for(&self, id: BlobId, bytes: u64) -> Result<Part, BlobError> {
-        let part = self.find(id).await?;
-        if part.is_listed(id).await? { Ok(part) } else { self.part_for(bytes).await }
+    /// The part for a blob that is to come and has at most so many bytes, or the one in which all
+    /// of it is. What is in the wrong part of one that is not complete would fill that: it goes.
+    pub(super) async fn part_to_fetch(&self, id: BlobId, bytes: u64) -> Result<Part, BlobError> {
+        let (found, wanted) = (self.find(id).await?, self.part_for(bytes).await?);
+        if found.is_on_disk() == wanted.is_on_disk() {
+            return Ok(wanted);
+        }
+        if matches!(found.status(id).await?, BlobStatus::Complete { .. }) {
+            return Ok(found);
+        }
+        found.unlist(id).await?;
+        Ok(wanted)
     }
 
     pub(super) async fn entries(&self) -> Result<Vec<BlobEntry>, BlobError> {
@@ -274,7 +284,7 @@ impl Part {
     pub(super) async fn open_blob(&self, id: BlobId) -> Result<BlobReader, BlobError> {
         let size = self.complete_size(id).await?;
         if let Some(paths) = self.paths.as_ref().filter(|_| size > SMALL_BYTES_MAX) {
-            let path = paths.data_path(&id.hash());
+            let path = self.draft_path(id).unwrap_or_else(|| paths.data_path(&id.hash()));
             let file = File::open(&path).map_err(|source| file_failed(&path, source))?;
             return Ok(BlobReader::of_file(file, size));
         }
@@ -286,11 +296,23 @@ impl Part {
         Ok(BlobReader::of_bytes(bytes))
     }
 
+    /// Where the file is of a blob that was written here.
+    fn draft_path(&self, id: BlobId) -> Option<PathBuf> {
+        let drafts = self.drafts.lock().unwrap_or_else(PoisonError::into_inner);
+        drafts.get(&id).map(|file| file.path().to_owned())
+    }
+
     /// Lists a blob, also one of which nothing is here yet, and waits until that is on disk.
     pub(super) async fn list_blob(&self, id: BlobId) -> Result<(), BlobError> {
         let value = HashAndFormat::raw(id.hash());
         self.store.tags().set(id.to_string(), value).await.map_err(failed)?;
         self.store.sync_db().await.map_err(failed)
+    }
+
+    /// Keeps what is here of a blob from being swept as long as the answer lives, also if it is
+    /// not listed any more.
+    pub(super) async fn protect(&self, id: BlobId) -> Result<TempTag, BlobError> {
+        self.store.tags().temp_tag(HashAndFormat::raw(id.hash())).await.map_err(failed)
     }
 
     pub(super) async fn unlist(&self, id: BlobId) -> Result<bool, BlobError> {

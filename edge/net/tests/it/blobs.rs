@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tg_net::{
     BLOB_IN_MEMORY_BYTES_MAX, BindError, BlobEntry, BlobError, BlobId, BlobPlace, FetchError,
-    FetchOrder, FetchProgress, Peer, PeerId, PeerSettings, Readers, Refusal, Route, SOURCES_MAX,
-    ShareList, SourceError,
+    FetchOrder, FetchProgress, Peer, PeerId, PeerSettings, Readers, Refusal, Route,
+    SMALL_BYTES_MAX, SOURCES_MAX, ShareList, SourceError,
 };
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -383,7 +383,8 @@ async fn blob_without_room_is_refused_before_anything_is_written() {
     const HUGE: u64 = 1 << 60;
     let (relay, folder) = (relay().await, Folder::new());
     let peer = peer(1, relay.info(), large_in(&folder)).await;
-    assert!(peer.blobs().free_bytes().is_some_and(|free| free < HUGE));
+    assert!(peer.blobs().free_bytes_for(HUGE).is_some_and(|free| free < HUGE));
+    assert_eq!(peer.blobs().free_bytes_for(SMALL_BYTES_MAX), None, "it stays in memory");
     let refused = peer.blobs().draft(HUGE).await;
     assert!(matches!(refused, Err(BlobError::NoRoom { needed: HUGE, .. })), "{refused:?}");
     let huge = FetchOrder { bytes_max: HUGE, ..order(BlobId::of(b"abc"), &[id(2)], 0) };
@@ -395,5 +396,86 @@ async fn blob_without_room_is_refused_before_anything_is_written() {
     drop(dropped);
     assert_eq!(files_below(&folder.path().join("large/drafts")), 0);
     stop(&[&peer]).await;
+    relay.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draft_above_the_small_size_is_opened_where_it_was_written() {
+    let (relay, in_large, in_one) = (relay().await, Folder::new(), Folder::new());
+    for (number, settings) in [(1, large_in(&in_large)), (2, in_folder(&in_one))] {
+        let peer = peer(number, relay.info(), settings).await;
+        let data = content(5 * MIB);
+        let added = drafted(&peer, &data).await;
+        let mut opened = peer.blobs().open(added.id).await.expect("is here");
+        assert!(opened.is_file() && opened.size_bytes() == bytes(5 * MIB));
+        // The same bytes once more: the first file is the one that stays.
+        drafted(&peer, &data).await;
+        peer.blobs().open(added.id).await.expect("is still here");
+        peer.blobs().remove(added.id).await.expect("removes");
+        let mut found = Vec::new();
+        opened.read_to_end(&mut found).expect("reads what was opened");
+        assert!(found == data);
+        stop(&[&peer]).await;
+    }
+    relay.stop().await.expect("stops");
+}
+
+/// Goal: which part of the store is filled depends on how much may come, not on what is listed
+/// there already. Method: a fetch of few bytes is cut, then the same blob may have many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blob_that_may_be_large_is_not_fetched_into_memory() {
+    const SIZE: usize = 4 * MIB;
+    let (relay, folder) = (relay().await, Folder::new());
+    let shares: Arc<ShareList> = Arc::default();
+    let provider = peer(1, relay.info(), direct()).await;
+    serve(&provider, Script::silent(), &shares);
+    let blob = provider.blobs().add_bytes(content(SIZE)).await.expect("adds").id;
+    shares.share(blob, Readers::Everybody).expect("shares");
+    let reader = client(2, relay.info(), large_in(&folder), provider.id()).await;
+    let (progress, mut seen) = watch::channel(FetchProgress::default());
+    let cut = FetchOrder { progress: Some(progress), ..order(blob, &[provider.id()], SIZE) };
+    tokio::select! {
+        done = reader.blobs().fetch(cut) => panic!("was not cut: {done:?}"),
+        some = seen.wait_for(|seen| seen.here_bytes > 0) => drop(some),
+    }
+    let large = || order(blob, &[provider.id()], 2 * SIZE);
+    let report = reader.blobs().fetch(large()).await.expect("fetches");
+    assert_eq!(report.read_bytes, bytes(SIZE), "nothing of it was in the folder");
+    assert!(folder.path().join("large").exists());
+    let here = reader.blobs().fetch(order(blob, &[], SIZE)).await.expect("all of it is here");
+    assert_eq!(here.read_bytes, 0);
+    assert_eq!(reader.blobs().list().await.expect("lists").len(), 1, "in one part only");
+    stop(&[&reader, &provider]).await;
+    relay.stop().await.expect("stops");
+}
+
+/// Goal: a blob may be fetched from two peers at once. Method: two fetches side by side, in memory
+/// and in a folder, and a third from nobody that gives up beside them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blob_fetched_from_two_peers_at_once_arrives_whole() {
+    const SIZE: usize = 16 * MIB;
+    let (relay, folder) = (relay().await, Folder::new());
+    let shares: Arc<ShareList> = Arc::default();
+    let data = content(SIZE);
+    let blob = BlobId::of(&data);
+    shares.share(blob, Readers::Everybody).expect("shares");
+    let providers = [peer(1, relay.info(), direct()).await, peer(2, relay.info(), direct()).await];
+    for provider in &providers {
+        provider.blobs().add_bytes(data.clone()).await.expect("adds");
+        serve(provider, Script::silent(), &shares);
+    }
+    let [first, second] = &providers;
+    for (number, settings) in [(3, direct()), (4, in_folder(&folder))] {
+        let reader = client(number, relay.info(), settings, first.id()).await;
+        let route = Route::relayed(relay.info().url.clone());
+        reader.add_route(second.id(), route).expect("a route");
+        let fetch = |from: &[PeerId]| reader.blobs().fetch(order(blob, from, SIZE));
+        let (one, other, none) =
+            tokio::join!(fetch(&[first.id()]), fetch(&[second.id()]), fetch(&[]));
+        assert!(one.is_ok() && other.is_ok() && none.is_err(), "{one:?}, {other:?}, {none:?}");
+        assert!(reader.blobs().read(blob, u64::MAX).await.expect("reads") == data);
+        stop(&[&reader]).await;
+    }
+    stop(&[first, second]).await;
     relay.stop().await.expect("stops");
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tg_net::{
     BlobGate, BlobId, CallError, CallHandler, FrameStream, Peer, PeerId, Readers, Route,
-    ServeError, Services, ShareList,
+    SOURCES_MAX, ServeError, Services, ShareList,
 };
 use tg_privacy::{ContentKey, PrivacyLabel, Share, Threshold, WrapSecret, unwrap_share};
 use tg_types::genesis::ValidatorSeat;
@@ -579,7 +579,8 @@ impl Gateway {
         if bytes > PACKAGE_BYTES_MAX {
             return Err(PackageError::TooLarge { found: bytes, max: PACKAGE_BYTES_MAX }.into());
         }
-        let (blob, from) = (BlobId::new(*id.as_bytes()), self.validators.clone());
+        let from = sources(&self.validators, self.first.load(Ordering::Relaxed));
+        let blob = BlobId::new(*id.as_bytes());
         if let Err(error) = crate::fetch::fetch(&self.peer, blob, from, bytes).await {
             self.drop_copy(blob).await;
             return Err(GatewayError::Fetch(error));
@@ -635,6 +636,12 @@ impl Gateway {
     }
 }
 
+/// Whom to ask for a package: as many as a fetch takes, beginning with the one in this place.
+fn sources(validators: &[PeerId], first: usize) -> Vec<PeerId> {
+    let count = validators.len().min(SOURCES_MAX);
+    validators.iter().copied().cycle().skip(first).take(count).collect()
+}
+
 /// How many blocks a transaction may wait.
 const EXPIRY_HEIGHTS: u64 = 200;
 
@@ -687,4 +694,28 @@ fn read(bytes: &[u8]) -> Result<Reply, GatewayError> {
         return Err(GatewayError::Refused(why));
     }
     Ok(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sources;
+    use tg_net::{PeerId, SOURCES_MAX};
+    use tg_types::SecretKey;
+
+    #[test]
+    fn sources_are_as_many_as_a_fetch_takes_and_begin_with_the_one_that_answered() {
+        let peer = |number: usize| {
+            PeerId::of(&SecretKey::from_seed([u8::try_from(number).expect("few"); 32]))
+        };
+        let check = |count: usize, first: usize, expected: &[usize]| {
+            let validators: Vec<PeerId> = (0..count).map(peer).collect();
+            let expected: Vec<PeerId> = expected.iter().map(|number| peer(*number)).collect();
+            assert_eq!(sources(&validators, first), expected, "{count} from {first}");
+        };
+        check(0, 0, &[]);
+        check(3, 0, &[0, 1, 2]);
+        check(3, 2, &[2, 0, 1]);
+        let around: Vec<usize> = [SOURCES_MAX + 1].into_iter().chain(0..SOURCES_MAX - 1).collect();
+        check(SOURCES_MAX + 2, SOURCES_MAX + 1, &around);
+    }
 }

@@ -60,10 +60,15 @@ pub async fn run(door: Door) {
     }
 }
 
-/// What was kept before this process began is kept as if its job had just ended.
+/// What was kept before this process began is kept as if its job had just ended. What had not all
+/// arrived goes, unless somebody hands it in again: nobody else would ever miss it.
 async fn adopt(shared: &Shared, until: Tick) {
     let Ok(kept) = shared.config.peer.blobs().list().await else { return };
-    for blob in kept.into_iter().filter(|blob| blob.is_complete) {
+    for blob in kept {
+        if !blob.is_complete {
+            shared.drop_package(blob.id).await;
+            continue;
+        }
         shared.keeper().adopt(blob.id, blob.size_bytes.unwrap_or(0), until);
         if let Err(error) = shared.give_to_all(blob.id) {
             tracing::warn!(%error, "a package that was kept is not given any more");

@@ -289,34 +289,32 @@ impl Shared {
         }
         let credit = Credit::with_free(self.config.peer.blobs().free_bytes_for(bytes));
         let room = self.keeper().reserve(from, id, bytes, header.tick, credit);
-        if room == Room::None {
-            return Err(Failure::Quota);
+        match room {
+            Room::Held | Room::Made => {}
+            Room::OtherSize => return Err(Failure::NoPackage),
+            Room::None => return Err(Failure::Quota),
         }
-        let arriving = self.arrivals.get((id, bytes), || {
+        let arriving = self.arrivals.get(id, from, || {
             let shared = Arc::clone(self);
-            async move { shared.arrive(from, id, bytes, room).await }
+            async move { shared.arrive(from, id, bytes).await }
         });
-        arriving.await
+        arriving.ok_or(Failure::Busy)?.await
     }
 
-    async fn arrive(
-        self: Arc<Self>,
-        from: PeerId,
-        id: BlobId,
-        bytes: u64,
-        room: Room,
-    ) -> Result<(), Failure> {
-        let fetched = self.fetch(from, id, bytes).await;
-        match (&fetched, self.config.chain.tip()) {
-            (Ok(()), Some((header, _))) => self.keeper().arrived(&id, header.tick),
-            (Ok(()), None) => {}
-            (Err(_), _) if room == Room::Made => {
-                self.keeper().forget(&id);
-                self.drop_package(id).await;
+    async fn arrive(self: Arc<Self>, from: PeerId, id: BlobId, bytes: u64) -> Result<(), Failure> {
+        let fetched = self.fetch(from, id, bytes).await.and_then(|()| {
+            let (header, _) = self.config.chain.tip().ok_or(Failure::Busy)?;
+            let is_kept = self.keeper().arrived(&id, header.tick);
+            // If it came too late, its room may be somebody else's by now.
+            if is_kept { Ok(()) } else { Err(Failure::Busy) }
+        });
+        let is_last = self.arrivals.remove(id, from);
+        if fetched.is_err() {
+            if is_last {
+                self.keeper().failed(&id);
             }
-            (Err(_), _) => {}
+            self.drop_package(id).await;
         }
-        self.arrivals.remove(&(id, bytes));
         fetched
     }
 
@@ -361,7 +359,7 @@ impl Shared {
         Package::read(&mut package).map_err(|_| Failure::NoPackage)
     }
 
-    /// Gives up the bytes of a package, unless somebody has handed it in again.
+    /// Gives up the bytes of a package, unless it is to be kept.
     pub(crate) async fn drop_package(&self, id: BlobId) {
         if self.keeper().holds(&id) {
             return;

@@ -53,45 +53,70 @@ pub(crate) async fn fetch(
 /// How a fetch ended, for all who wait for it.
 type Arriving = Shared<BoxFuture<'static, Result<(), Failure>>>;
 
-/// Packages that are being fetched, each once, whoever waits for it.
+/// Peers from whom one package is fetched at the same time. More than one, so that nobody who
+/// stalls is in the way of the sender; few, because each may send all of it.
+const SENDERS_MAX: usize = 8;
+
+/// Packages that are being fetched, from each peer that hands one in once.
 #[derive(Default)]
 pub(crate) struct Arrivals {
     // A lock: looked at by every call, held briefly.
-    arriving: Mutex<BTreeMap<(BlobId, u64), Arriving>>,
+    arriving: Mutex<BTreeMap<BlobId, BTreeMap<PeerId, Arriving>>>,
 }
 
 impl Arrivals {
-    /// The end of a fetch that is under way, or else is begun. Who states another size of a
-    /// package waits for something else.
-    pub(crate) fn get<F>(&self, package: (BlobId, u64), begin: impl FnOnce() -> F) -> Arriving
+    /// The end of a fetch from a peer that is under way, or else is begun; nothing if there are
+    /// too many of the package already.
+    pub(crate) fn get<F>(
+        &self,
+        id: BlobId,
+        from: PeerId,
+        begin: impl FnOnce() -> F,
+    ) -> Option<Arriving>
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         let mut arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = arriving.entry(package).or_insert_with(|| {
-            // A task of its own: it goes on when nobody waits for it.
-            let task = tokio::spawn(begin());
-            task.map(|ended| ended.unwrap_or(Err(Failure::Busy))).boxed().shared()
-        });
-        entry.clone()
+        let senders = arriving.entry(id).or_default();
+        if let Some(under_way) = senders.get(&from) {
+            return Some(under_way.clone());
+        }
+        if senders.len() >= SENDERS_MAX {
+            return None;
+        }
+        // A task of its own: it goes on when nobody waits for it.
+        let task = tokio::spawn(begin());
+        let begun = task.map(|ended| ended.unwrap_or(Err(Failure::Busy))).boxed().shared();
+        senders.insert(from, begun.clone());
+        Some(begun)
     }
 
-    pub(crate) fn remove(&self, package: &(BlobId, u64)) {
-        self.arriving.lock().unwrap_or_else(PoisonError::into_inner).remove(package);
+    /// Notes that a fetch has ended, and says whether it was the last one of the package.
+    pub(crate) fn remove(&self, id: BlobId, from: PeerId) -> bool {
+        let mut arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(senders) = arriving.get_mut(&id) else { return true };
+        senders.remove(&from);
+        let is_last = senders.is_empty();
+        if is_last {
+            arriving.remove(&id);
+        }
+        is_last
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Fetched, fetch};
+    use super::{Arrivals, Fetched, SENDERS_MAX, fetch};
+    use crate::message::Failure;
+    use futures::FutureExt as _;
     use std::io::{self, Write as _};
     use std::net::{Ipv4Addr, SocketAddr};
     use std::path::PathBuf;
     use std::sync::Arc;
     use std::time::Duration;
     use tg_net::{
-        BlobId, BlobPlace, Peer, PeerSettings, Reach, Readers, Relay, RelayInfo, RelaySettings,
-        Route, Services, ShareList,
+        BlobId, BlobPlace, Peer, PeerId, PeerSettings, Reach, Readers, Relay, RelayInfo,
+        RelaySettings, Route, Services, ShareList,
     };
     use tg_types::SecretKey;
 
@@ -111,6 +136,28 @@ mod tests {
         let shares = ShareList::default();
         shares.share(blob, Readers::Everybody).expect("one");
         peer.serve(Services { calls: None, blobs: Some(Arc::new(shares)) }).expect("serves");
+    }
+
+    #[tokio::test]
+    async fn arrival_that_stalls_is_not_in_the_way_of_another_sender() {
+        let arrivals = Arrivals::default();
+        let of = |number: u8| PeerId::of(&SecretKey::from_seed([number; 32]));
+        let (id, stalls, sends) = (BlobId::of(b"a package"), of(1), of(2));
+        let stalled = arrivals.get(id, stalls, std::future::pending).expect("the first");
+        let again = arrivals.get(id, stalls, || async { Ok(()) }).expect("the same");
+        let sent = arrivals.get(id, sends, || async { Err(Failure::NoRoom) }).expect("another");
+        assert_eq!(sent.await, Err(Failure::NoRoom));
+        assert_eq!((stalled.now_or_never(), again.now_or_never()), (None, None));
+        assert!(!arrivals.remove(id, sends), "one is under way");
+        assert!(arrivals.remove(id, stalls));
+
+        for number in 0..SENDERS_MAX {
+            let from = of(u8::try_from(number).expect("few"));
+            assert!(arrivals.get(id, from, std::future::pending).is_some());
+        }
+        assert!(arrivals.get(id, of(99), std::future::pending).is_none(), "too many");
+        let other = BlobId::of(b"another package");
+        assert!(arrivals.get(other, of(99), std::future::pending).is_some());
     }
 
     /// Goal: who fetches a package does not notice that its keeper was gone for a moment, and what

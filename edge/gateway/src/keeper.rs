@@ -8,16 +8,27 @@ use std::collections::BTreeMap;
 use tg_net::{BlobId, PeerId, ROOM_LEFT_BYTES};
 use tg_types::{DurationMs, Tick};
 
-/// How long a package is kept that nothing on chain names.
+/// How long a package is kept that nothing on chain names, and by how much that is extended for
+/// those who hand it in again.
 const UNNAMED_KEPT: DurationMs = DurationMs::new(10 * 60 * 1000);
 
-/// How fast a package must come at least, while that is all that is known of it. Slower than the
-/// lines of homes, so that nobody is cut off who keeps sending.
+/// How fast a package must come at least, on the whole. Slower than the lines of homes.
 const ARRIVAL_BYTES_PER_SECOND: u64 = 1 << 20;
+
+/// What packages on credit may take of a validator's memory: several of them run on one machine.
+const MEMORY_BYTES_MAX: u64 = 2 << 30;
+
+/// Where a package lies, which is what it takes credit of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Memory,
+    Disk,
+}
 
 /// What may be kept on credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Credit {
+    place: Place,
     /// Bytes for one peer.
     per_peer: u64,
     /// Bytes for all.
@@ -26,14 +37,17 @@ pub(crate) struct Credit {
 
 impl Credit {
     /// In memory, of which there is little.
-    const IN_MEMORY: Self = Self { per_peer: 1 << 30, all: 8 << 30 };
+    const IN_MEMORY: Self =
+        Self { place: Place::Memory, per_peer: MEMORY_BYTES_MAX / 2, all: MEMORY_BYTES_MAX };
 
     /// On a disk with so many bytes free: a quarter of them for one peer, half for all, and never
-    /// more than one package of the largest size for one, and four of them for all.
+    /// more than one package of the largest size for one, and four of them for all. In memory if
+    /// there is no disk.
     pub(crate) fn with_free(free: Option<u64>) -> Self {
         let Some(free) = free else { return Self::IN_MEMORY };
         let free = free.saturating_sub(ROOM_LEFT_BYTES);
         Self {
+            place: Place::Disk,
             per_peer: (free / 4).min(PACKAGE_BYTES_MAX),
             all: (free / 2).min(PACKAGE_BYTES_MAX.saturating_mul(4)),
         }
@@ -44,16 +58,20 @@ impl Credit {
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
     held: BTreeMap<BlobId, Held>,
-    /// Bytes on credit, by whom.
-    credit: BTreeMap<PeerId, u64>,
+    /// Bytes on credit, where and by whom.
+    credit: BTreeMap<(Place, PeerId), u64>,
 }
 
 #[derive(Debug)]
 struct Held {
     bytes: u64,
     until: Tick,
-    /// Who handed it in, as long as nothing on chain names it.
-    on_credit: Option<PeerId>,
+    /// How far that is extended for those who hand it in again: credit is not for occupying.
+    until_max: Tick,
+    /// Whether all of it has arrived.
+    is_here: bool,
+    /// Who handed it in and what it takes credit of, as long as nothing on chain names it.
+    on_credit: Option<(Place, PeerId)>,
 }
 
 /// Whether there is room for a package.
@@ -63,6 +81,8 @@ pub(crate) enum Room {
     Held,
     /// Room was made.
     Made,
+    /// One of this name has another size, so this one is none.
+    OtherSize,
     /// There is none.
     None,
 }
@@ -80,24 +100,43 @@ impl Keeper {
         let arrival = bytes / ARRIVAL_BYTES_PER_SECOND * 1000;
         let until = later(later(now, UNNAMED_KEPT), DurationMs::new(arrival));
         if let Some(held) = self.held.get_mut(&id) {
-            held.until = held.until.max(until);
+            if held.bytes != bytes {
+                return Room::OtherSize;
+            }
+            held.until = held.until.max(until.min(held.until_max));
             return Room::Held;
         }
-        let total: u64 = self.credit.values().sum();
-        let of_peer = self.credit.get(&peer).copied().unwrap_or(0);
+        let debtor = (credit.place, peer);
+        let of_place = self.credit.iter().filter(|((place, _), _)| *place == credit.place);
+        let total: u64 = of_place.map(|(_, bytes)| bytes).sum();
+        let of_peer = self.credit.get(&debtor).copied().unwrap_or(0);
         let fits = |sum: u64, max: u64| sum.checked_add(bytes).is_some_and(|sum| sum <= max);
         if !fits(total, credit.all) || !fits(of_peer, credit.per_peer) {
             return Room::None;
         }
-        self.credit.insert(peer, of_peer + bytes);
-        self.held.insert(id, Held { bytes, until, on_credit: Some(peer) });
+        self.credit.insert(debtor, of_peer + bytes);
+        let until_max = later(until, UNNAMED_KEPT);
+        let on_credit = Some(debtor);
+        self.held.insert(id, Held { bytes, until, until_max, is_here: false, on_credit });
         Room::Made
     }
 
-    /// A package is here now: from now on it has as long to be named as any other.
-    pub(crate) fn arrived(&mut self, id: &BlobId, now: Tick) {
-        if let Some(held) = self.held.get_mut(id).filter(|held| held.on_credit.is_some()) {
+    /// A package is here now: from its arrival on it has as long to be named as any other. Says
+    /// whether it is still to be kept.
+    pub(crate) fn arrived(&mut self, id: &BlobId, now: Tick) -> bool {
+        let Some(held) = self.held.get_mut(id) else { return false };
+        if !held.is_here && held.on_credit.is_some() {
             held.until = later(now, UNNAMED_KEPT);
+            held.until_max = later(held.until, UNNAMED_KEPT);
+        }
+        held.is_here = true;
+        true
+    }
+
+    /// A package does not come: gives it up, unless it is here.
+    pub(crate) fn failed(&mut self, id: &BlobId) {
+        if self.held.get(id).is_some_and(|held| !held.is_here) {
+            self.forget(id);
         }
     }
 
@@ -108,15 +147,18 @@ impl Keeper {
 
     /// Takes in what was kept before this process began.
     pub(crate) fn adopt(&mut self, id: BlobId, bytes: u64, until: Tick) {
-        self.held.entry(id).or_insert(Held { bytes, until, on_credit: None });
+        let until_max = later(until, UNNAMED_KEPT);
+        let held = Held { bytes, until, until_max, is_here: true, on_credit: None };
+        self.held.entry(id).or_insert(held);
     }
 
     /// Something on chain names a package: it is paid for, and kept at least until then.
     pub(crate) fn name(&mut self, id: &BlobId, until: Tick) {
         let Some(held) = self.held.get_mut(id) else { return };
         held.until = held.until.max(until);
-        let (peer, bytes) = (held.on_credit.take(), held.bytes);
-        self.repay(peer, bytes);
+        held.until_max = held.until_max.max(later(until, UNNAMED_KEPT));
+        let (debtor, bytes) = (held.on_credit.take(), held.bytes);
+        self.repay(debtor, bytes);
     }
 
     /// Keeps everything at least until then: for when it is not known what the chain names.
@@ -127,7 +169,7 @@ impl Keeper {
     }
 
     /// Gives a package up.
-    pub(crate) fn forget(&mut self, id: &BlobId) {
+    fn forget(&mut self, id: &BlobId) {
         if let Some(held) = self.held.remove(id) {
             self.repay(held.on_credit, held.bytes);
         }
@@ -141,11 +183,11 @@ impl Keeper {
         over
     }
 
-    fn repay(&mut self, peer: Option<PeerId>, bytes: u64) {
-        let Some(peer) = peer else { return };
-        let left = self.credit.remove(&peer).unwrap_or(0).saturating_sub(bytes);
+    fn repay(&mut self, debtor: Option<(Place, PeerId)>, bytes: u64) {
+        let Some(debtor) = debtor else { return };
+        let left = self.credit.remove(&debtor).unwrap_or(0).saturating_sub(bytes);
         if left > 0 {
-            self.credit.insert(peer, left);
+            self.credit.insert(debtor, left);
         }
     }
 }
@@ -201,7 +243,7 @@ mod tests {
         assert_eq!(reserve(1, 1, u64::MAX), Room::None);
         assert_eq!(reserve(1, 1, full), Room::Made);
         assert_eq!(reserve(1, 1, full), Room::Held);
-        assert_eq!(reserve(2, 1, u64::MAX), Room::Held);
+        assert_eq!(reserve(2, 1, full), Room::Held);
         assert_eq!(reserve(1, 2, 1), Room::None);
         let all = u8::try_from(CREDIT.all / CREDIT.per_peer).expect("few");
         for number in 2..=all {
@@ -210,7 +252,7 @@ mod tests {
         assert_eq!(reserve(99, 99, 1), Room::None);
         keeper.name(&blob(1), now); // and so paid for
         assert_eq!(keeper.reserve(peer(99), blob(99), 1, now, CREDIT), Room::Made);
-        keeper.forget(&blob(2));
+        keeper.failed(&blob(2));
         assert_eq!(keeper.reserve(peer(2), blob(100), full - 1, now, CREDIT), Room::Made);
     }
 
@@ -218,7 +260,7 @@ mod tests {
     fn credit_on_a_disk_is_a_part_of_what_is_free() {
         assert_eq!(Credit::with_free(None), CREDIT);
         let of = |free: u64| {
-            let Credit { per_peer, all } = Credit::with_free(Some(free));
+            let Credit { per_peer, all, .. } = Credit::with_free(Some(free));
             (per_peer, all)
         };
         assert_eq!(of(ROOM_LEFT_BYTES), (0, 0));
@@ -232,8 +274,75 @@ mod tests {
         let (now, soon) = (Tick::ZERO, later(Tick::ZERO, UNNAMED_KEPT));
         assert_eq!(keeper.reserve(peer(1), blob(1), 1 << 30, now, CREDIT), Room::Made);
         assert_eq!(keeper.expire(soon), []);
-        keeper.arrived(&blob(1), now);
+        assert!(keeper.arrived(&blob(1), now));
         assert_eq!(keeper.expire(soon), [blob(1)]);
+        assert!(!keeper.arrived(&blob(1), soon), "it came too late");
+    }
+
+    #[test]
+    fn package_of_another_size_than_the_held_one_is_refused_and_changes_nothing() {
+        let mut keeper = Keeper::default();
+        let (now, soon) = (Tick::ZERO, later(Tick::ZERO, UNNAMED_KEPT));
+        assert_eq!(keeper.reserve(peer(1), blob(1), 10, now, CREDIT), Room::Made);
+        for bytes in [0, 9, 11, u64::MAX] {
+            assert_eq!(keeper.reserve(peer(2), blob(1), bytes, now, CREDIT), Room::OtherSize);
+        }
+        assert_eq!(keeper.credit.values().sum::<u64>(), 10);
+        assert_eq!(keeper.expire(soon), [blob(1)]);
+    }
+
+    #[test]
+    fn package_handed_in_again_and_again_is_kept_for_one_extension_only() {
+        let mut keeper = Keeper::default();
+        let (start, first) = (Tick::ZERO, later(Tick::ZERO, UNNAMED_KEPT));
+        let (second, third) = (later(first, UNNAMED_KEPT), Tick::MAX);
+        let again = |keeper: &mut Keeper, now| {
+            let room = keeper.reserve(peer(1), blob(1), 10, now, CREDIT);
+            (room, keeper.arrived(&blob(1), now))
+        };
+        assert_eq!(again(&mut keeper, start), (Room::Made, true));
+        assert_eq!(again(&mut keeper, start), (Room::Held, true));
+        for now in [first, second, third] {
+            assert_eq!(again(&mut keeper, now), (Room::Held, true), "nobody has swept yet");
+        }
+        assert_eq!(keeper.expire(first), []);
+        assert_eq!(keeper.expire(second), [blob(1)]);
+
+        // What is named has its own date, and one extension of that.
+        assert_eq!(again(&mut keeper, start), (Room::Made, true));
+        keeper.name(&blob(1), second);
+        assert_eq!(again(&mut keeper, third), (Room::Held, true));
+        assert_eq!(keeper.expire(second), []);
+        assert_eq!(keeper.expire(later(second, UNNAMED_KEPT)), [blob(1)]);
+    }
+
+    #[test]
+    fn package_that_is_here_is_not_given_up_when_another_source_fails() {
+        let mut keeper = Keeper::default();
+        for number in [1, 2] {
+            let room = keeper.reserve(peer(1), blob(number), 10, Tick::ZERO, CREDIT);
+            assert_eq!(room, Room::Made);
+        }
+        assert!(keeper.arrived(&blob(1), Tick::ZERO));
+        keeper.adopt(blob(3), 10, Tick::MAX);
+        for number in [1, 2, 3] {
+            keeper.failed(&blob(number));
+        }
+        assert_eq!([1, 2, 3].map(|number| keeper.holds(&blob(number))), [true, false, true]);
+    }
+
+    #[test]
+    fn credit_in_memory_and_on_a_disk_are_counted_apart() {
+        let mut keeper = Keeper::default();
+        let (now, disk) = (Tick::ZERO, Credit::with_free(Some(ROOM_LEFT_BYTES + 400)));
+        let full = CREDIT.per_peer;
+        assert_eq!(keeper.reserve(peer(1), blob(1), full, now, CREDIT), Room::Made);
+        assert_eq!(keeper.reserve(peer(1), blob(2), 1, now, CREDIT), Room::None);
+        assert_eq!(keeper.reserve(peer(1), blob(2), 100, now, disk), Room::Made);
+        assert_eq!(keeper.reserve(peer(1), blob(3), 1, now, disk), Room::None);
+        keeper.failed(&blob(2));
+        assert_eq!(keeper.reserve(peer(1), blob(3), 1, now, CREDIT), Room::None);
+        assert_eq!(keeper.reserve(peer(1), blob(3), 100, now, disk), Room::Made);
     }
 
     #[test]
@@ -243,16 +352,19 @@ mod tests {
             for _ in 0..u.int_in_range(0..=40)? {
                 let (id, by) = (blob(u.int_in_range(0..=5)?), peer(u.int_in_range(1..=3)?));
                 let now = Tick::new(u.int_in_range(0..=2_000_000)?);
-                match u.int_in_range(0..=5)? {
+                match u.int_in_range(0..=6)? {
                     0 | 1 => {
-                        let had = keeper.holds(&id);
-                        let bytes = u.int_in_range(0..=1 << 29)?;
-                        let room = keeper.reserve(by, id, bytes, now, CREDIT);
-                        assert_eq!(room == Room::Held, had);
+                        let had = keeper.held.get(&id).map(|held| held.bytes);
+                        let bytes = u.int_in_range(0..=3)? << 28;
+                        let free = u.arbitrary::<bool>()?.then_some(ROOM_LEFT_BYTES + (4 << 29));
+                        let room = keeper.reserve(by, id, bytes, now, Credit::with_free(free));
+                        assert_eq!(room == Room::Held, had == Some(bytes));
+                        assert_eq!(room == Room::OtherSize, had.is_some_and(|had| had != bytes));
                     }
                     2 => keeper.name(&id, now),
-                    3 => keeper.forget(&id),
+                    3 => keeper.failed(&id),
                     4 => keeper.adopt(id, 7, now),
+                    5 => assert_eq!(keeper.arrived(&id, now), keeper.holds(&id)),
                     _ => drop(keeper.expire(now)),
                 }
                 let owed = |held: &&super::Held| held.on_credit.is_some();

@@ -40,8 +40,14 @@ const VULKAN_PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
 
 /// Programs that some tests try things out with, and the packages that have them. Where one is
 /// missing, those tests say loudly what they could not try.
-const LAB_TOOLS: [(&str, &str); 4] =
-    [("ip", "iproute2"), ("nft", "nftables"), ("tcpdump", "tcpdump"), ("bwrap", "bubblewrap")];
+const LAB_TOOLS: [(&str, &str); 6] = [
+    ("ip", "iproute2"),
+    ("nft", "nftables"),
+    ("tcpdump", "tcpdump"),
+    ("bwrap", "bubblewrap"),
+    ("busybox", "busybox-static"),
+    ("runc", "runc"),
+];
 
 /// One row of the table.
 struct Step {

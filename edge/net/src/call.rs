@@ -122,8 +122,17 @@ pub(crate) async fn call(
     request: &[u8],
     patience: Patience,
 ) -> Result<Vec<u8>, CallError> {
+    call_within(dialer, peer, request, patience.first + GRACE).await
+}
+
+/// Asks for one frame that must be here after so long.
+pub(crate) async fn call_within(
+    dialer: &Dialer,
+    peer: PeerId,
+    request: &[u8],
+    after: Duration,
+) -> Result<Vec<u8>, CallError> {
     check_size(request)?;
-    let after = patience.first + GRACE;
     let mut used = None;
     let asking = Box::pin(async {
         let (link, mut answer) = ask(dialer, peer, request).await?;

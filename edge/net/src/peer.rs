@@ -296,6 +296,26 @@ impl Peer {
         })
     }
 
+    /// Asks a peer for one frame, with less patience than is usual.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call), within this time. The next call is made on a connection of its
+    /// own, if this one only looked open.
+    #[must_use]
+    pub fn call_within(
+        &self,
+        to: PeerId,
+        request: Vec<u8>,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<Vec<u8>, CallError>> {
+        Box::pin(async move {
+            tokio::select! {
+                () = self.shared.stop.cancelled() => Err(CallError::Stopped),
+                answer = call::call_within(&self.shared.dialer, to, &request, within) => answer,
+            }
+        })
+    }
+
     /// Asks a peer for frames until it has no more.
     #[must_use]
     pub fn follow(&self, to: PeerId, request: Vec<u8>) -> FrameStream {

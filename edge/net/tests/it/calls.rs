@@ -99,6 +99,18 @@ async fn handler_that_hangs_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn call_with_less_patience_ends_in_time_and_the_next_is_answered() {
+    let relay = relay().await;
+    let (server, client) = pair(&relay, direct(), direct()).await;
+    let within = Duration::from_millis(300);
+    let cut = client.call_within(server.id(), b"hang.".to_vec(), within).await;
+    assert!(matches!(cut, Err(CallError::TimedOut { after, .. }) if after == within), "{cut:?}");
+    let again = client.call_within(server.id(), b"again".to_vec(), LONG).await;
+    assert_eq!(again.expect("answers"), b"again");
+    stop(&[&client, &server], relay).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_that_breaks_off_does_not_look_like_an_end() {
     let relay = relay().await;
     let (server, client) = pair(&relay, direct(), direct()).await;

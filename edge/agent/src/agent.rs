@@ -563,7 +563,8 @@ impl State {
             let report = match work::run(&config, &tools, job).await {
                 Ok(ran) => Report::Ran(job, Box::new(ran)),
                 Err(error) => {
-                    tracing::warn!(%job, %error, "a run is given up");
+                    let why = error.source().map(ToString::to_string).unwrap_or_default();
+                    tracing::warn!(%job, %error, why, "a run is given up");
                     failed(&config, &tools, job, &error).await
                 }
             };
@@ -586,7 +587,8 @@ impl State {
                 Ok(check::Verdict::Right(checked)) => Report::Checked(job, checked),
                 Ok(check::Verdict::Wrong(run)) => Report::Wrong(job, run),
                 Err(error) => {
-                    tracing::warn!(%job, %error, "a check was not done");
+                    let why = error.source().map(ToString::to_string).unwrap_or_default();
+                    tracing::warn!(%job, %error, why, "a check was not done");
                     Report::Unchecked(job)
                 }
             };

@@ -4,7 +4,7 @@
 use crate::card::{DoorCard, cards};
 use crate::local::{LocalError, LocalPackage};
 use crate::message::{Failure, ListedEntry, Reply, Request};
-use crate::package::{Holders, PACKAGE_BYTES_MAX, Package, PackageError, Seal, share_context};
+use crate::package::{Holders, KeyEscrow, PACKAGE_BYTES_MAX, PackageError, Seal};
 use crate::stream::Plain;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
@@ -15,13 +15,13 @@ use tg_net::{
     BlobGate, BlobId, CallError, CallHandler, FrameStream, Peer, PeerId, Readers, Route,
     SOURCES_MAX, ServeError, Services, ShareList,
 };
-use tg_privacy::{ContentKey, PrivacyLabel, Share, Threshold, WrapSecret, unwrap_share};
+use tg_privacy::{PrivacyLabel, Threshold};
 use tg_types::genesis::ValidatorSeat;
 use tg_types::key::Domain;
 use tg_types::{
     AccountId, Action, Amount, Bytes, Decode, DecodeError, Encode, Genesis, GenesisHash, Hash32,
-    Height, JobId, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignature,
-    SeatSignatures, SecretKey, StateKey, Tick, Tier, TxBody, TxId, Voucher,
+    Height, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignature, SeatSignatures,
+    SecretKey, StateKey, Tick, Tier, TxBody, TxId, Voucher,
 };
 
 /// Why a validator gave no useful answer.
@@ -75,6 +75,9 @@ pub enum GatewayError {
         /// What the last of the others said.
         source: Option<Box<Self>>,
     },
+    /// The owner of a package whose key nobody else has does not give it.
+    #[error("owner of the data does not hand out its key: it has to be online")]
+    NoKey(#[source] Box<Self>),
     /// No validator is known.
     #[error("no validator is known")]
     NoValidator,
@@ -247,9 +250,14 @@ impl Gateway {
         &self.params
     }
 
+    /// How many validators must agree on something.
+    pub(crate) const fn quorum(&self) -> usize {
+        self.quorum
+    }
+
     /// Who could read what a job of this tier reads, as the end of "it can be read by …".
     #[must_use]
-    pub fn readers(&self, tier: Tier) -> Option<String> {
+    pub fn readers(&self, tier: Tier, escrow: KeyEscrow) -> Option<String> {
         let validators: Vec<String> =
             self.seats.iter().map(|seat| seat.address.to_string()).collect();
         let has_checkers = match tier {
@@ -257,8 +265,13 @@ impl Gateway {
             Tier::Trusted | Tier::Redundant { .. } => false,
         };
         let who = tg_privacy::Readers { provider: None, has_checkers, validators: &validators };
-        let threshold = Threshold::quorum(validators.len()).ok()?;
-        PrivacyLabel::Escrowed { threshold }.readers(&who).ok()
+        let label = match escrow {
+            KeyEscrow::Validators => {
+                PrivacyLabel::Escrowed { threshold: Threshold::quorum(validators.len()).ok()? }
+            }
+            KeyEscrow::None => PrivacyLabel::Sealed,
+        };
+        label.readers(&who).ok()
     }
 
     /// Asks validators one after the other until one answers.
@@ -305,7 +318,7 @@ impl Gateway {
 
     /// Asks all validators at once and collects what is wanted of their answers. When a quorum has
     /// answered, the others have as long again, and so long at least: some may be gone.
-    async fn ask_all<T>(
+    pub(crate) async fn ask_all<T>(
         &self,
         request: &Request,
         late: Duration,
@@ -381,6 +394,17 @@ impl Gateway {
             return Err(GatewayError::Unexpected);
         };
         Ok(bytes.map(|bytes| T::from_bytes(bytes.as_slice())).transpose()?)
+    }
+
+    /// Who keeps the key of a job's package, as a validator says that keeps the package.
+    ///
+    /// # Errors
+    /// If no validator answers, or the package is not kept any more.
+    pub async fn escrow(&self, package: Hash32) -> Result<KeyEscrow, GatewayError> {
+        let Reply::Escrow { escrow } = self.ask(&Request::Escrow { package }).await? else {
+            return Err(GatewayError::Unexpected);
+        };
+        Ok(escrow)
     }
 
     /// All entries of nodes or jobs.
@@ -594,34 +618,6 @@ impl Gateway {
         }
     }
 
-    /// Collects enough shares for the key of a job's package.
-    ///
-    /// # Errors
-    /// If too few validators give theirs (the chain must have chosen us), or they give no key.
-    pub async fn key(
-        &self,
-        job: JobId,
-        package: &Package,
-        secret: &WrapSecret,
-    ) -> Result<ContentKey, GatewayError> {
-        let Package::Escrowed { book, .. } = package else {
-            return Err(PackageError::Kind.into());
-        };
-        let needed = book.threshold().needed();
-        let context = share_context(self.domain.genesis, book);
-        let request = Request::Release { job, to: secret.public().clone() };
-        let wanted = |_, reply| {
-            let Reply::Share { share } = reply else { return None };
-            unwrap_share(&share, secret, &context).ok().filter(|share| book.check(share).is_ok())
-        };
-        let mut shares: Vec<Share> = self.ask_all(&request, SLOW, wanted).await;
-        shares.truncate(needed);
-        if shares.len() < needed {
-            return Err(GatewayError::TooFew { found: shares.len(), needed });
-        }
-        Ok(package.key_of(&shares)?)
-    }
-
     /// Asks another peer that said hello to a validator.
     ///
     /// # Errors
@@ -631,8 +627,10 @@ impl Gateway {
         let Reply::Whereabouts { relay } = answer else { return Err(GatewayError::Unexpected) };
         let added = self.peer.add_route(to, Route::relayed(relay));
         added.map_err(|_| GatewayError::Refused(Failure::Unavailable))?;
-        let asked = tokio::time::timeout(PEER_WAIT, self.ask_one(to, request));
-        asked.await.map_err(|_| GatewayError::Refused(Failure::Busy))?
+        match self.peer.call_within(to, request.to_bytes(), PEER_WAIT).await {
+            Err(CallError::TimedOut { .. }) => Err(GatewayError::Refused(Failure::Busy)),
+            answer => read(&answer?),
+        }
     }
 }
 
@@ -660,7 +658,7 @@ const IDLE_MAX: u32 = 3;
 /// How long to wait before it is asked again.
 const KEEP_AGAIN: Duration = Duration::from_millis(200);
 
-/// How long another provider may take to answer.
+/// How long another peer may take to answer.
 const PEER_WAIT: Duration = Duration::from_secs(5);
 
 /// The block in which a transaction did what it asked for.
@@ -684,6 +682,8 @@ const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
         | Reply::Doors { .. }
         | Reply::Log { .. }
         | Reply::Tiles { .. }
+        | Reply::Key { .. }
+        | Reply::Escrow { .. }
         | Reply::Failed { .. } => Err(GatewayError::Unexpected),
     }
 }

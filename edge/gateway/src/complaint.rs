@@ -104,7 +104,7 @@ mod tests {
     use crate::package::{Holders, Package, PackageError, Results, Seal, Whose, result_key_hash};
     use crate::stream::Plain;
     use std::io::Read;
-    use tg_privacy::{WrapPublic, WrapSecret};
+    use tg_privacy::{ContentKey, Randomness, WrapPublic, WrapSecret};
     use tg_types::{
         AccountId, Amount, DurationMs, GenesisHash, Hash32, JobId, JobSpec, Message, Needs,
         ResultKey, RunResult, SecretKey, Tier, Work,
@@ -238,5 +238,19 @@ mod tests {
         // A result where inputs should be has no key that could be shown.
         let direct = result(JOB, b"right", owner(), WrapSecret::from_seed(SEED).public());
         assert!(opens(&direct, Message::Inputs, key));
+    }
+
+    #[test]
+    fn inputs_that_their_owner_keeps_are_judged_by_its_key() {
+        let whose = Whose { genesis: GENESIS, owner: owner() };
+        let seal = |plain: &[u8]| {
+            let seal = Seal::owned(&whose, ContentKey::new([7; 32]), Randomness::new([8; 32]));
+            sealed(seal.expect("a seal"), &plain.to_vec())
+        };
+        let (good, wrong) = (seal(b"right"), seal(b"wrong"));
+        assert!(opens(&good, Message::Inputs, [7; 32]));
+        assert!(!opens(&wrong, Message::Inputs, [7; 32]));
+        assert!(!opens(&good[..good.len() - 1], Message::Inputs, [7; 32]));
+        assert!(opens(&wrong, Message::Inputs, [0; 32]), "another key shows nothing");
     }
 }

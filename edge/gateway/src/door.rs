@@ -197,7 +197,11 @@ impl Shared {
                 let notices = List::new(self.config.chain.notices());
                 Ok(Reply::Doors { notices: notices.map_err(|_| Failure::Unavailable)? })
             }
-            Request::Log { .. } | Request::Tiles { .. } | Request::Follow => {
+            Request::Escrow { package } => {
+                let head = self.head(BlobId::new(*package.as_bytes())).await?;
+                Ok(Reply::Escrow { escrow: head.escrow().ok_or(Failure::NoPackage)? })
+            }
+            Request::Log { .. } | Request::Tiles { .. } | Request::Key { .. } | Request::Follow => {
                 Err(Failure::Malformed)
             }
         }
@@ -344,7 +348,7 @@ impl Shared {
         let package = self.head(id).await?;
         match package {
             Package::Escrowed { .. } => self.share_in(id, &package).map(|_| ()),
-            Package::Direct { .. } => Ok(()),
+            Package::Direct { .. } | Package::Owned { .. } => Ok(()),
         }
     }
 
@@ -448,7 +452,7 @@ fn copy_of(share: &Share) -> Share {
 }
 
 /// Whether the chain has chosen this peer to run a job or to check its result.
-fn is_chosen(entry: &JobEntry, peer: &PeerId) -> bool {
+pub(crate) fn is_chosen(entry: &JobEntry, peer: &PeerId) -> bool {
     let node = NodeId::new(*peer.as_bytes());
     let runs = entry.live().any(|run| run.node == node);
     let checks = entry.checks.as_slice().iter().any(|check| check.node == node && check.is_open());

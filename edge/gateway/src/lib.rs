@@ -5,15 +5,18 @@
 //! Providers and clients speak to validators only through [`Gateway`]; validators answer with
 //! [`Door`]; a [`card`] says where a door is. Both speak [`message`], and what they carry is a
 //! [`package`]. A validator decides nothing here: whether somebody may have a share, what is kept
-//! and for how long is what the chain says ([`custody`]).
+//! and for how long is what the chain says ([`custody`]). A client that gives validators no shares
+//! answers for itself, with a [`KeyDesk`].
 
 pub mod card;
 pub mod client;
 mod complaint;
 pub mod custody;
+pub mod desk;
 pub mod door;
 mod fetch;
 mod keeper;
+mod key;
 pub mod local;
 pub mod message;
 pub mod package;
@@ -25,8 +28,10 @@ pub mod task;
 pub use card::{CardError, DoorCard};
 pub use client::{Blocks, Gateway, GatewayError, Kept, doors_of, genesis_of};
 pub use complaint::Contents;
+pub use desk::KeyDesk;
 pub use door::{Door, DoorConfig, DoorError};
+pub use key::KeyOrder;
 pub use local::LocalPackage;
-pub use package::{Holders, Package, PackageError, Seal, TensorInputs};
+pub use package::{Holders, KeyEscrow, Package, PackageError, Seal, TensorInputs};
 pub use stream::Plain;
 pub use task::{TaskInputs, TaskOutput};

@@ -1,6 +1,7 @@
 //! What is asked and answered. Canonical bytes, because the same rule holds for all bytes of the
 //! product: one form for each value, everything bounded.
 
+use crate::package::KeyEscrow;
 use tg_chain::Notice;
 use tg_net::{PeerId, RelayUrl};
 use tg_privacy::{WrapPublic, Wrapped};
@@ -31,7 +32,7 @@ pub const TILES_PARTS_MAX: u16 = 16;
 pub const GENESIS_BYTES_MAX: usize = 1 << 20;
 
 wire! {
-    /// What somebody asks of a validator, or a checker of a provider.
+    /// What somebody asks of a validator, a checker of a provider, or a node of a job's owner.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Request {
         /// Which network, and how far it is.
@@ -110,6 +111,19 @@ wire! {
             /// Which part of the answer, counted from 0.
             part: u16,
         } = 18,
+        /// As the owner of a job that I run or check: give me its key, of which no validator has a
+        /// share.
+        Key {
+            /// The job.
+            job: JobId,
+            /// The key to which it is wrapped.
+            to: WrapPublic,
+        } = 19,
+        /// Who keeps the key of a job's package.
+        Escrow {
+            /// The package.
+            package: Hash32,
+        } = 20,
     }
 }
 
@@ -208,6 +222,16 @@ wire! {
             /// The bytes of this one.
             bytes: Bytes<TILES_PART_BYTES_MAX>,
         } = 18,
+        /// The key of a job's package.
+        Key {
+            /// Wrapped to whoever asked.
+            key: Wrapped,
+        } = 19,
+        /// Who keeps a key.
+        Escrow {
+            /// Validators, or the owner alone.
+            escrow: KeyEscrow,
+        } = 20,
         /// It cannot be had.
         Failed {
             /// Why.
@@ -293,7 +317,11 @@ impl Decode for EventList {
 #[cfg(test)]
 mod tests {
     use super::{EventList, Failure, Reply, Request};
-    use tg_types::{Bytes, Decode as _, Encode as _, Event, Height, JobId, Signature, Tick};
+    use crate::package::{KeyEscrow, key_context};
+    use tg_privacy::{ContentKey, Randomness, WrapSecret, wrap};
+    use tg_types::{
+        Bytes, Decode as _, Encode as _, Event, GenesisHash, Hash32, Height, JobId, Signature, Tick,
+    };
 
     #[test]
     fn messages_are_read_back_and_nothing_else_is() {
@@ -301,7 +329,11 @@ mod tests {
         let consent = Signature::new([7; 64]);
         let log = Request::Log { job, from: 7, consent };
         let tiles = Request::Tiles { job, part: 3 };
-        for request in [Request::Status, Request::Follow, Request::Doors, log, tiles] {
+        let secret = WrapSecret::from_seed([4; 32]);
+        let key = Request::Key { job, to: secret.public().clone() };
+        let escrow = Request::Escrow { package: Hash32::new([5; 32]) };
+        let asked = [Request::Status, Request::Follow, Request::Doors, log, tiles, key, escrow];
+        for request in asked {
             let bytes = request.to_bytes();
             assert_eq!(Request::from_bytes(&bytes), Ok(request));
             assert!(Request::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
@@ -309,7 +341,12 @@ mod tests {
         let events = EventList(vec![Event::ResultNotDrawn { job }]);
         let block = Reply::Block { height: Height::FIRST, tick: Tick::ZERO, events };
         let tiles = Reply::Tiles { parts: 2, bytes: Bytes::new(vec![1, 2]).expect("short") };
-        for reply in [Reply::Done, block, tiles, Reply::Failed { why: Failure::Quota }] {
+        let context = key_context(GenesisHash::new([6; 32]), ContentKey::new([7; 32]).commitment());
+        let key =
+            wrap(&ContentKey::new([7; 32]), secret.public(), &context, Randomness::new([8; 32]));
+        let escrow = Reply::Escrow { escrow: KeyEscrow::None };
+        let failed = Reply::Failed { why: Failure::Quota };
+        for reply in [Reply::Done, block, tiles, Reply::Key { key }, escrow, failed] {
             let bytes = reply.to_bytes();
             assert_eq!(Reply::from_bytes(&bytes), Ok(reply));
             assert!(Reply::from_bytes(&bytes[..bytes.len() - 1]).is_err());

@@ -1,6 +1,7 @@
 //! What a client hands to the network: everything a run needs, sealed once, with the key split
 //! among the validators. Anybody may hold a package; only those whom the chain chooses get enough
-//! shares to open it. A result travels the same way back, with its key wrapped to the client alone.
+//! shares to open it. A client that trusts no quorum keeps the key and hands it out itself. A
+//! result travels the same way back, with its key wrapped to the client alone.
 
 use crate::stream::{
     HEAD_BYTES_MAX, Opening, Plain, Sealing, copy, expect_end, head_bytes, is_other_content,
@@ -9,9 +10,9 @@ use crate::stream::{
 use std::io::{self, Read, Write};
 use tg_privacy::content::{HEADER_BYTES, sealed_bytes};
 use tg_privacy::{
-    CombineError, ContentKey, Context, KeyOf, OpenError, Purpose, Randomness, SealError, Share,
-    ShareBook, Threshold, ThresholdError, ThresholdSpec, WrapContext, WrapPublic, WrapSecret,
-    Wrapped, combine, split, unwrap, unwrap_share, wrap, wrap_share,
+    CombineError, ContentKey, Context, KeyCommitment, KeyOf, OpenError, Purpose, Randomness,
+    SealError, Share, ShareBook, Threshold, ThresholdError, ThresholdSpec, WrapContext, WrapPublic,
+    WrapSecret, Wrapped, combine, split, unwrap, unwrap_share, wrap, wrap_share,
 };
 use tg_types::genesis::SEATS_MAX;
 use tg_types::hash::{Tag, tagged};
@@ -406,6 +407,22 @@ pub enum Package {
         /// The key.
         key: Wrapped,
     },
+    /// The owner has the key and hands it out itself.
+    Owned {
+        /// Which key it is.
+        key: KeyCommitment,
+    },
+}
+
+wire! {
+    /// Who keeps the key of a run's inputs while the job waits and runs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum KeyEscrow {
+        /// Validators, each a share of it: the owner may be offline.
+        Validators = 1,
+        /// Nobody but the owner, who has to be online.
+        None = 2,
+    }
 }
 
 /// Whose package it is, on which network.
@@ -442,7 +459,13 @@ pub struct Holders {
 /// Where the shares of a key count.
 #[must_use]
 pub const fn share_context(genesis: GenesisHash, book: &ShareBook) -> WrapContext {
-    WrapContext { genesis, key_of: KeyOf::Content { id: *book.key().hash() } }
+    key_context(genesis, book.key())
+}
+
+/// Where a key counts that is wrapped to somebody.
+#[must_use]
+pub const fn key_context(genesis: GenesisHash, key: KeyCommitment) -> WrapContext {
+    WrapContext { genesis, key_of: KeyOf::Content { id: *key.hash() } }
 }
 
 /// A package that is about to be made.
@@ -476,6 +499,19 @@ impl Seal {
         Ok(Self { head, key, context: whose.context(Purpose::Input), randomness: chance() })
     }
 
+    /// For what a run reads, with a key that its owner keeps and can tell again.
+    ///
+    /// # Errors
+    /// Never, for such a short head.
+    pub fn owned(
+        whose: &Whose,
+        key: ContentKey,
+        randomness: Randomness,
+    ) -> Result<Self, PackageError> {
+        let head = head_bytes(&Package::Owned { key: key.commitment() })?;
+        Ok(Self { head, key, context: whose.context(Purpose::Input), randomness })
+    }
+
     /// For what a run gave to the client.
     ///
     /// # Errors
@@ -487,10 +523,7 @@ impl Seal {
     ) -> Result<Self, PackageError> {
         let key = ContentKey::new(random());
         let mut chance = || Randomness::new(random());
-        let context = WrapContext {
-            genesis: whose.genesis,
-            key_of: KeyOf::Content { id: *key.commitment().hash() },
-        };
+        let context = key_context(whose.genesis, key.commitment());
         let wrapped = wrap(&key, to, &context, chance());
         let head = head_bytes(&Package::Direct { key: wrapped })?;
         Ok(Self { head, key, context: whose.context(Purpose::Output), randomness: chance() })
@@ -560,11 +593,22 @@ impl Package {
         Ok(combine(book, shares)?)
     }
 
+    /// Who keeps the key of a run's inputs; nothing if it holds something else.
+    #[must_use]
+    pub const fn escrow(&self) -> Option<KeyEscrow> {
+        match self {
+            Self::Escrowed { .. } => Some(KeyEscrow::Validators),
+            Self::Owned { .. } => Some(KeyEscrow::None),
+            Self::Direct { .. } => None,
+        }
+    }
+
     /// Whether this is the key of a run's inputs.
     #[must_use]
     pub fn is_key(&self, key: &ContentKey) -> bool {
         match self {
             Self::Escrowed { book, .. } => book.key() == key.commitment(),
+            Self::Owned { key: ours } => *ours == key.commitment(),
             Self::Direct { .. } => false,
         }
     }
@@ -579,7 +623,7 @@ impl Package {
         whose: &Whose,
         sealed: R,
     ) -> Result<Opening<R>, PackageError> {
-        let Self::Escrowed { .. } = self else { return Err(PackageError::Kind) };
+        self.escrow().ok_or(PackageError::Kind)?;
         Ok(Opening::new(key, &whose.context(Purpose::Input), &[], sealed)?)
     }
 
@@ -597,10 +641,7 @@ impl Package {
         let mut begun = [0; HEADER_BYTES];
         sealed.read_exact(&mut begun)?;
         let header = tg_privacy::SealedHeader::from_bytes(&begun)?;
-        let context = WrapContext {
-            genesis: whose.genesis,
-            key_of: KeyOf::Content { id: *header.key().hash() },
-        };
+        let context = key_context(whose.genesis, header.key());
         let key = unwrap(key, secret, &context)?;
         Ok(Opening::new(&key, &whose.context(Purpose::Output), &begun, sealed)?)
     }
@@ -634,6 +675,10 @@ impl Encode for Package {
                 out.push(2);
                 key.encode(out);
             }
+            Self::Owned { key } => {
+                out.push(3);
+                key.encode(out);
+            }
         }
     }
 }
@@ -649,6 +694,7 @@ impl Decode for Package {
                 shares: List::decode(reader)?,
             }),
             2 => Ok(Self::Direct { key: Wrapped::decode(reader)? }),
+            3 => Ok(Self::Owned { key: KeyCommitment::decode(reader)? }),
             found => Err(DecodeError::Tag { at, found: found.into(), expected: "Package" }),
         }
     }

@@ -13,6 +13,9 @@ use tg_types::{Action, NodeId};
 /// The most peers that are remembered; the one heard of longest ago is forgotten first.
 const PEERS_MAX: usize = 65_536;
 
+/// How long a peer is found where it said that it is. Whoever wants to be found says so more often.
+const FOUND_SPAN: Duration = Duration::from_secs(10);
+
 /// The lane in which a validator reports.
 const REPORT_LANE: u8 = 6;
 
@@ -55,11 +58,16 @@ impl Seen {
         peers.insert(peer, Place { at, relay });
     }
 
-    /// Behind which relay a peer is.
+    /// Behind which relay a peer is that was heard of lately.
     #[must_use]
     pub fn whereabouts(&self, peer: &PeerId) -> Option<RelayUrl> {
+        self.whereabouts_within(peer, FOUND_SPAN)
+    }
+
+    fn whereabouts_within(&self, peer: &PeerId, span: Duration) -> Option<RelayUrl> {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        peers.get(peer)?.relay.clone()
+        let place = peers.get(peer).filter(|place| place.at.elapsed() <= span)?;
+        place.relay.clone()
     }
 
     /// Whether a peer was heard of within this time.
@@ -100,4 +108,27 @@ pub async fn report_absences(door: Door) {
 
 fn is_seen(door: &Door, node: &NodeId, span: Duration) -> bool {
     PeerId::new(*node.as_bytes()).is_ok_and(|peer| door.seen().within(&peer, span))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FOUND_SPAN, Seen};
+    use std::time::Duration;
+    use tg_net::PeerId;
+    use tg_types::SecretKey;
+
+    #[test]
+    fn peer_is_found_where_it_said_it_is_while_it_is_heard_of() {
+        let peer = PeerId::of(&SecretKey::from_seed([1; 32]));
+        let relay: tg_net::RelayUrl = "https://127.0.0.1:1".parse().expect("an address");
+        let seen = Seen::default();
+        seen.note(peer);
+        assert_eq!(seen.whereabouts(&peer), None, "it did not say where");
+        seen.place(peer, relay.clone());
+        seen.note(peer);
+        assert_eq!(seen.whereabouts(&peer), Some(relay));
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(seen.whereabouts_within(&peer, Duration::from_millis(1)), None);
+        assert!(seen.within(&peer, FOUND_SPAN));
+    }
 }

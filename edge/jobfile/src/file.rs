@@ -34,6 +34,8 @@ pub struct JobFile {
     pub budget_max: Option<Amount>,
     /// How sure to be of the result.
     pub verify: Option<Verify>,
+    /// Who keeps the key of its sealed data.
+    pub key_escrow: Option<KeyEscrow>,
     /// How long one run may take.
     pub run_max: Option<Span>,
     /// When the result must be there.
@@ -210,6 +212,26 @@ pub enum Verify {
     Tee,
 }
 
+/// Who keeps the key of sealed data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyEscrow {
+    /// Validators, each a share of it.
+    Validators,
+    /// Nobody but the client.
+    None,
+}
+
+impl KeyEscrow {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Validators => "validators",
+            Self::None => "none",
+        }
+    }
+}
+
 impl Verify {
     /// The word for it.
     #[must_use]
@@ -252,6 +274,7 @@ impl JobFile {
             checkpoint: None,
             budget_max: None,
             verify: None,
+            key_escrow: None,
             run_max: None,
             deadline: None,
             priority: None,

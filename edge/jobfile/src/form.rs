@@ -1,6 +1,6 @@
 //! Values that are written as one piece of text, and the sentence that says how.
 
-use crate::file::{Accelerator, Verify};
+use crate::file::{Accelerator, KeyEscrow, Verify};
 use crate::units::{Cpus, Deadline, Priority, Size, Span};
 use std::num::{NonZeroU8, NonZeroU16};
 use std::str::FromStr;
@@ -36,7 +36,7 @@ macro_rules! from_form {
     )*};
 }
 
-from_form!(Accelerator, Cpus, Deadline, Priority, Size, Span, Verify);
+from_form!(Accelerator, Cpus, Deadline, KeyEscrow, Priority, Size, Span, Verify);
 
 impl Form for bool {
     const EXPECTED: &'static str = "true or false";
@@ -77,6 +77,14 @@ impl Form for Amount {
 
     fn read(text: &str) -> Option<Self> {
         text.parse().ok()
+    }
+}
+
+impl Form for KeyEscrow {
+    const EXPECTED: &'static str = "validators or none";
+
+    fn read(text: &str) -> Option<Self> {
+        [Self::Validators, Self::None].into_iter().find(|escrow| escrow.word() == text)
     }
 }
 

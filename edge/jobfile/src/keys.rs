@@ -45,6 +45,7 @@ pub(crate) const TOP: Section = Section {
         key("checkpoint", "what to keep so that the job can go on elsewhere"),
         key("budget", "what the job may cost"),
         key("verify", "how sure to be: none, audit, sync, redundant, optimistic, proof, zk or tee"),
+        key("key_escrow", "who keeps the key of the sealed data: validators, or none but you"),
         key("run_max", "how long one run may take"),
         key("deadline", "when the result must be there"),
         key("priority", "how urgent it is: 0 is usual, more is sooner"),
@@ -104,7 +105,7 @@ pub(crate) const VERIFY: Section = Section {
 pub const SECTIONS: [Section; 6] = [TOP, RESOURCES, SERVICE, CHECKPOINT, BUDGET, VERIFY];
 
 /// Words of neighbouring formats that are too far from ours to be taken for typing errors.
-const SYNONYMS: [(&str, &str); 19] = [
+const SYNONYMS: [(&str, &str); 20] = [
     ("accelerator", "accelerators"),
     ("arguments", "run"),
     ("cmd", "run"),
@@ -114,6 +115,7 @@ const SYNONYMS: [(&str, &str); 19] = [
     ("disk_size", "disk"),
     ("entrypoint", "run"),
     ("environment", "envs"),
+    ("escrow", "key_escrow"),
     ("gpu", "accelerators"),
     ("gpus", "accelerators"),
     ("mounts", "file_mounts"),
@@ -214,6 +216,8 @@ mod tests {
             ("command", "run"),
             ("max", "budget.max"),
             ("check", "checkpoint"),
+            ("escrow", "key_escrow"),
+            ("key-escrow", "key_escrow"),
         ] {
             assert_eq!(TOP.closest(word), Some(key), "{word}");
         }

@@ -42,6 +42,7 @@ pub(crate) fn job(text: &str) -> Result<JobFile, Located> {
         job.budget_max = Some(map.needed::<Amount>("max")?);
     }
     job.verify = top.get("verify").map(verify).transpose()?;
+    job.key_escrow = top.scalar("key_escrow")?;
     job.run_max = top.scalar("run_max")?;
     job.deadline = top.scalar("deadline")?;
     job.priority = top.scalar("priority")?;

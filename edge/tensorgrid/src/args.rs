@@ -100,6 +100,8 @@ pub(crate) enum CommandArguments {
     Resume(jobs::JobArguments),
     /// Show that a result does not open, and get the money back
     Complain(jobs::JobArguments),
+    /// Hand out the keys of jobs whose key nobody else keeps, until they have ended
+    Keys(jobs::KeysArguments),
     /// Offer this machine: take runs and checks, and be paid for them, until ^C
     Provide(provide::ProvideArguments),
     /// What this machine has, what is wrong with it, and how to mend it

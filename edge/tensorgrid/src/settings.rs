@@ -7,7 +7,9 @@ use crate::{
         CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress, StakeArguments,
         UpArguments, ValidatorArguments, VerifyArguments, WalletArguments,
         import::ImportJobArguments,
-        jobs::{CopyArguments, JobArguments, JobOptions, LogsArguments, RunJobArguments},
+        jobs::{
+            CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments, RunJobArguments,
+        },
         model::{BenchProofArguments, BenchTensorArguments, ModelArguments},
         provide::{DoctorArguments, EarningsArguments, ProvideArguments},
     },
@@ -236,6 +238,7 @@ pub(crate) enum JobCommand {
     Stop(JobArguments),
     Resume(JobArguments),
     Complain(JobArguments),
+    Keys(KeysArguments),
     Logs(LogsArguments),
     Copy(CopyArguments),
 }
@@ -367,6 +370,7 @@ impl Settings {
             CommandArguments::Stop(job) => jobs(homes.way(join), JobCommand::Stop(job)),
             CommandArguments::Resume(job) => jobs(homes.way(join), JobCommand::Resume(job)),
             CommandArguments::Complain(job) => jobs(homes.way(join), JobCommand::Complain(job)),
+            CommandArguments::Keys(keys) => jobs(homes.way(join), JobCommand::Keys(keys)),
             CommandArguments::Provide(arguments) => {
                 let state = homes.state.clone();
                 let way = homes.way(join);

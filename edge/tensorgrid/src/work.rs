@@ -3,6 +3,7 @@
 
 pub(crate) mod account;
 pub(crate) mod connect;
+pub(crate) mod handing;
 pub(crate) mod local;
 pub(crate) mod machine;
 pub(crate) mod market;

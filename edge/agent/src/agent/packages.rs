@@ -1,5 +1,5 @@
 //! Packages that were opened: jobs of one batch share theirs, and opening one takes a fetch and a
-//! share of the key from every validator.
+//! share of the key from every validator, or the key from its owner.
 //!
 //! What is small is opened once and stays in memory. What is large stays sealed, on disk, and is
 //! opened piece by piece whenever somebody reads it.
@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::io::{Cursor, Read};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 use tg_gateway::package::{Whose, check_memory};
 use tg_gateway::{LocalPackage, TensorInputs};
 use tg_privacy::ContentKey;
@@ -26,9 +27,27 @@ const REMEMBERED_BYTES_MAX: u64 = 4 << 30;
 pub(crate) struct Content {
     /// The key, for a complaint.
     pub(crate) key: [u8; 32],
+    /// How long it was waited for.
+    pub(crate) waited: Waited,
     /// Its bytes as it is sealed.
     bytes: u64,
     inside: Inside,
+}
+
+/// How long a key was waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waited {
+    /// When it came.
+    pub(crate) at: Instant,
+    /// How long that took.
+    pub(crate) span: Duration,
+}
+
+impl Waited {
+    /// How much of it was since then: whoever finds a package open has not waited.
+    pub(crate) fn since(&self, begun: Instant) -> Duration {
+        self.span.min(self.at.saturating_duration_since(begun))
+    }
 }
 
 enum Inside {
@@ -47,11 +66,12 @@ impl Content {
         package: LocalPackage,
         key: &ContentKey,
         whose: Whose,
+        waited: Waited,
     ) -> Result<Self, WorkError> {
         let (bytes, exposed) = (package.package().bytes, *key.expose());
         if !package.is_small() {
             let inside = Inside::Sealed(Box::new(package), whose);
-            return Ok(Self { key: exposed, bytes, inside });
+            return Ok(Self { key: exposed, waited, bytes, inside });
         }
         let sealed = package.sealed().await?;
         let mut plain = Vec::new();
@@ -63,7 +83,7 @@ impl Content {
             Err(error) => return Err(WorkError::Inputs(error)),
         };
         package.release().await;
-        Ok(Self { key: exposed, bytes, inside: Inside::Opened(plain) })
+        Ok(Self { key: exposed, waited, bytes, inside: Inside::Opened(plain) })
     }
 
     /// What is inside. Reading waits for the disk if it is large.
@@ -167,7 +187,8 @@ impl Shelf {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Inside, Lent, Packages, REMEMBERED_BYTES_MAX, REMEMBERED_MAX};
+    use super::{Content, Inside, Lent, Packages, REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Waited};
+    use std::time::{Duration, Instant};
     use tg_types::{Hash32, PackageRef};
 
     fn package(number: u8, bytes: u64) -> PackageRef {
@@ -175,7 +196,8 @@ mod tests {
     }
 
     async fn lend(packages: &Packages, package: PackageRef, key: u8) -> Lent {
-        let content = Content { key: [key; 32], bytes: 1, inside: Inside::Opened(None) };
+        let waited = Waited { at: Instant::now(), span: Duration::ZERO };
+        let content = Content { key: [key; 32], waited, bytes: 1, inside: Inside::Opened(None) };
         packages.get(package, async || Ok::<_, ()>(content)).await.expect("opens")
     }
 
@@ -196,6 +218,15 @@ mod tests {
             get(&packages, package(number, 1), number).await;
         }
         assert_eq!(get(&packages, one, 3).await, 3);
+    }
+
+    #[test]
+    fn key_was_waited_for_by_those_who_were_there() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let waited = Waited { at: start + 10 * second, span: 4 * second };
+        assert_eq!(waited.since(start), 4 * second, "all of it, beside the fetch");
+        assert_eq!(waited.since(start + 9 * second), second, "the end of it");
+        assert_eq!(waited.since(start + 11 * second), Duration::ZERO, "it was open");
     }
 
     #[tokio::test]

@@ -3,21 +3,23 @@
 use super::courier::Parcel;
 use super::desk::Desk;
 use super::notes::Note;
-use super::packages::{Content, Lent, Packages};
+use super::packages::{Content, Lent, Packages, Waited};
 use super::tiles::TilesError;
 use super::{AgentConfig, Cheat, Ran, Tools, patience};
 use crate::contents::PackageReader;
 use crate::task_run::{TaskDone, TaskOrder, TaskRunError};
 use crate::tensor_run::{TensorRun, TensorRunError};
+use std::error::Error as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tg_gateway::package::{Whose, result_key_hash};
-use tg_gateway::{Contents as _, GatewayError, Kept, PackageError, Plain, TensorInputs};
+use tg_gateway::{Contents as _, GatewayError, Kept, KeyOrder, PackageError, Plain, TensorInputs};
 use tg_ledger::JobEntry;
 use tg_net::{BlobError, FetchError};
 use tg_privacy::WrapPublic;
 use tg_types::{
-    DecodeError, Hash32, JobId, JobSpec, NodeId, PackageRef, RunFailure, RunResult, Work,
+    DecodeError, DurationMs, Hash32, JobId, JobSpec, NodeId, PackageRef, RunFailure, RunResult,
+    Work,
 };
 
 /// Why a run was not done.
@@ -29,6 +31,8 @@ pub(crate) enum WorkError {
     Kind,
     #[error("package cannot be had")]
     Gateway(#[from] GatewayError),
+    #[error("package cannot be opened")]
+    NoKey(#[source] GatewayError),
     #[error("package cannot be read")]
     Inputs(#[source] PackageError),
     #[error("a claim cannot be read")]
@@ -68,7 +72,9 @@ impl WorkError {
             Self::Inputs(error) | Self::Task(TaskRunError::Inputs(error)) if error.is_wrong() => {
                 RunFailure::PackageWrong
             }
-            Self::Unknown | Self::Gateway(_) | Self::NotKept => RunFailure::PackageMissing,
+            Self::Unknown | Self::Gateway(_) | Self::NoKey(_) | Self::NotKept => {
+                RunFailure::PackageMissing
+            }
             Self::Kind | Self::Task(TaskRunError::Run(tg_sandbox::RunError::NoLevel { .. })) => {
                 RunFailure::Declined
             }
@@ -104,7 +110,9 @@ pub(crate) async fn open(
     entry: &JobEntry,
 ) -> Result<Lent, WorkError> {
     let package = PackageRef { id: entry.spec.package, bytes: entry.spec.package_bytes };
-    packages.get(package, async || open_anew(config, job, entry).await).await
+    // From here on, not from when it is our turn: jobs that share a package wait for each other.
+    let until = Instant::now() + owner_wait(entry.spec.run_max);
+    packages.get(package, async || open_anew(config, job, entry, until).await).await
 }
 
 /// The key of a job's inputs if they do not open, or are not what the job names: enough for a
@@ -134,6 +142,7 @@ async fn open_anew(
     config: &AgentConfig,
     job: JobId,
     entry: &JobEntry,
+    until: Instant,
 ) -> Result<Content, WorkError> {
     let gateway = &config.gateway;
     let whose = Whose { genesis: gateway.domain().genesis, owner: entry.owner };
@@ -143,22 +152,44 @@ async fn open_anew(
         Err(GatewayError::Blob(_)) => gateway.package(&id, bytes).await?,
         package => package?,
     };
-    let mut asked = 0;
-    loop {
-        match gateway.key(job, package.head(), &config.wrap).await {
-            // Validators that are a block behind do not know yet that we were chosen.
+    let order = KeyOrder { job, owner: entry.owner, package: package.head(), secret: &config.wrap };
+    let (started, mut asked, mut is_told) = (Instant::now(), 0, false);
+    let key = loop {
+        // Validators that are a block behind do not know yet that we were chosen.
+        match gateway.key(&order).await {
             Err(GatewayError::TooFew { .. }) if asked < SHARES_ASKED_MAX => asked += 1,
-            key => return Content::new(package, &key?, whose).await,
+            Err(error @ GatewayError::NoKey(_)) if Instant::now() < until => {
+                if !is_told && started.elapsed() >= OWNER_SLOW {
+                    let why = error.source().map(ToString::to_string).unwrap_or_default();
+                    tracing::warn!(%job, %error, why, "a run waits for its key");
+                    is_told = true;
+                }
+            }
+            key => break key.map_err(WorkError::NoKey)?,
         }
-        tokio::time::sleep(SHARES_PAUSE).await;
-    }
+        tokio::time::sleep(KEY_PAUSE).await;
+    };
+    let waited = Waited { at: Instant::now(), span: started.elapsed() };
+    Content::new(package, &key, whose, waited).await
 }
+
+/// How long an owner that keeps its keys to itself may be away: while there is half of the time for
+/// the work left, and no longer than a place of ours may be taken for nothing.
+fn owner_wait(run_max: DurationMs) -> Duration {
+    OWNER_WAIT_MAX.min(Duration::from_millis(run_max.get()) / 2)
+}
+
+/// From when on an owner that gives no key counts as away.
+const OWNER_SLOW: Duration = Duration::from_secs(2);
+
+/// The longest that an owner is waited for.
+const OWNER_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// How often shares are asked for before a run is given up.
 const SHARES_ASKED_MAX: u32 = 30;
 
-/// How long to wait in between.
-const SHARES_PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait before a key is asked for again.
+const KEY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Runs a job.
 pub(crate) async fn run(
@@ -166,6 +197,7 @@ pub(crate) async fn run(
     tools: &Tools,
     job: JobId,
 ) -> Result<Ran, WorkError> {
+    let begun = Instant::now();
     let node = NodeId::new(*config.key.public().as_bytes());
     let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
     let entry = patience::job(config, job, is_ours).await?;
@@ -177,7 +209,17 @@ pub(crate) async fn run(
             run_tensor(config, tools, &entry.spec, inputs).await?
         }
         Work::Opaque { task } => {
-            run_task(config, &tools.desk, job, &entry.spec, (task, &content)).await?
+            // Who keeps a node waiting for the key has less time for the work.
+            let run_max = Duration::from_millis(entry.spec.run_max.get());
+            let wall = run_max.saturating_sub(content.waited.since(begun));
+            let order = TaskOrder {
+                // Nodes of one process share a workshop, and may run replicas of one job.
+                name: format!("{job}-{node}"),
+                task,
+                result_key: entry.spec.result_key.hash,
+                wall,
+            };
+            run_task(config, &tools.desk, (job, order), &content).await?
         }
     };
     drop(content);
@@ -239,23 +281,29 @@ async fn run_tensor(
 async fn run_task(
     config: &AgentConfig,
     desk: &Desk,
-    job: JobId,
-    spec: &JobSpec,
-    (task, content): (Hash32, &Content),
+    (job, order): (JobId, TaskOrder),
+    content: &Content,
 ) -> Result<Done, WorkError> {
     let workshop = config.workshop.clone().ok_or(WorkError::Kind)?;
     let (log, stop) = desk.begin_task(job).map_err(WorkError::Stop)?;
-    let order = TaskOrder {
-        // Nodes of one process share a workshop, and may run replicas of one job.
-        name: format!("{job}-{}", NodeId::new(*config.key.public().as_bytes())),
-        task,
-        result_key: spec.result_key.hash,
-        wall: Duration::from_millis(spec.run_max.get()),
-    };
     let mut inputs = content.reader().await?;
     let computed =
         tokio::task::spawn_blocking(move || workshop.run(&order, &mut inputs, &log, &stop));
     let TaskDone { plain, result_to, output, enforced } =
         computed.await.map_err(|_| WorkError::Panicked)??;
     Ok(Done { plain: Box::new(plain), result_to, output, trace: enforced, run: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OWNER_WAIT_MAX, owner_wait};
+    use std::time::Duration;
+    use tg_types::DurationMs;
+
+    #[test]
+    fn owner_is_waited_for_while_there_is_time_for_the_work() {
+        let wait = |run_max: u64| owner_wait(DurationMs::new(run_max));
+        assert_eq!(wait(5_001), Duration::from_micros(2_500_500));
+        assert_eq!((wait(0), wait(u64::MAX)), (Duration::ZERO, OWNER_WAIT_MAX));
+    }
 }

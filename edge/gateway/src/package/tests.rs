@@ -1,13 +1,13 @@
 //! Packages: who can open them, and what becomes of those that are not whole.
 
 use super::{
-    Holders, PACKAGE_BYTES_MAX, Package, PackageError, Parts, Results, Seal, TensorInputs, Whose,
-    check_memory,
+    Holders, KeyEscrow, PACKAGE_BYTES_MAX, Package, PackageError, Parts, Results, Seal,
+    TensorInputs, Whose, check_memory,
 };
 use crate::stream::Plain;
 use std::io::{self, Read, Write};
-use tg_privacy::{ContentKey, Share, WrapSecret};
-use tg_types::{AccountId, GenesisHash, JobId, SecretKey, Tier};
+use tg_privacy::{ContentKey, Randomness, Share, WrapSecret};
+use tg_types::{AccountId, Decode as _, Encode as _, GenesisHash, JobId, SecretKey, Tier};
 
 fn random() -> impl FnMut() -> [u8; 32] {
     let mut number = 0_u8;
@@ -96,6 +96,53 @@ fn inputs_for_fewer_holders_need_as_many_shares() {
     let (_, few) = validators(2);
     let refused = Seal::inputs(&whose(1), &few, random());
     assert!(matches!(refused.err(), Some(PackageError::Threshold(_))));
+}
+
+fn owned(key: [u8; 32]) -> Vec<u8> {
+    let seal = Seal::owned(&whose(1), ContentKey::new(key), Randomness::new([5; 32]));
+    sealed(seal.expect("a seal"), &b"numbers".to_vec())
+}
+
+#[test]
+fn inputs_that_their_owner_keeps_open_with_its_key_and_validators_have_none() {
+    let package = owned([3; 32]);
+    let head = Package::read(&mut package.as_slice()).expect("a head");
+    assert_eq!(head.escrow(), Some(KeyEscrow::None));
+    let (key, other) = (ContentKey::new([3; 32]), ContentKey::new([4; 32]));
+    assert!(head.is_key(&key) && !head.is_key(&other));
+    assert_eq!(open_inputs(&package, &key, &whose(1)).expect("the key"), b"numbers");
+    assert!(open_inputs(&package, &other, &whose(1)).expect_err("another key").is_wrong());
+    assert!(open_inputs(&package, &key, &whose(2)).expect_err("of another").is_wrong());
+    let (secrets, _) = validators(4);
+    for secret in &secrets {
+        let share = head.share_of(secret, whose(1).genesis);
+        assert!(matches!(share, Err(PackageError::Kind)));
+    }
+    assert!(matches!(head.key_of(&[]), Err(PackageError::Kind)));
+    assert!(matches!(open_output(&package, &secrets[0], &whose(1)), Err(PackageError::Kind)));
+}
+
+#[test]
+fn head_of_owned_inputs_is_read_back_and_nothing_else_is() {
+    let head = Package::read(&mut owned([3; 32]).as_slice()).expect("a head");
+    let bytes = head.to_bytes();
+    assert_eq!(Package::from_bytes(&bytes), Ok(head));
+    for length in 0..bytes.len() {
+        assert!(Package::from_bytes(&bytes[..length]).is_err(), "{length} bytes");
+    }
+    assert!(Package::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
+    assert!(Package::from_bytes(&[&[4], &bytes[1..]].concat()).is_err(), "no such kind");
+}
+
+/// Goal: a head that commits to another key than its content opens with neither.
+#[test]
+fn owned_inputs_with_a_forged_commitment_do_not_open() {
+    let (mut package, forged) = (owned([3; 32]), ContentKey::new([4; 32]));
+    let (true_key, place) = (ContentKey::new([3; 32]), 5);
+    package[place..place + 32].copy_from_slice(forged.commitment().hash().as_bytes());
+    let head = Package::read(&mut package.as_slice()).expect("a head");
+    assert!(head.is_key(&forged) && !head.is_key(&true_key));
+    assert!(open_inputs(&package, &forged, &whose(1)).expect_err("is another").is_wrong());
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn unknown_keys_come_with_a_suggestion() {
         "run: a\ncommand: b\n",
         "run: a\nqwertz: b\n",
         "run: a\nbudget: {maximum: 1}\n",
+        "run: a\nescrow: none\n",
     ];
     check(&texts, &expect_file!["../fixtures/errors/unknown-keys.txt"]);
 }
@@ -52,6 +53,7 @@ fn values_of_another_form_say_the_form() {
         "run: a\nverify: {mode: redundant}\n",
         "run: a\nverify: {mode: redundant, replicas: 5}\n",
         "run: a\nverify: {mode: audit, replicas: 2}\n",
+        "run: a\nkey_escrow: nobody\n",
         "run: a\ndeadline: tomorrow\n",
         "run: a\ncheckpoint: {path: ckpt, every: 10}\n",
         "run: a\nservice: {replicas: 2}\n",
@@ -133,6 +135,7 @@ resources: {accelerators: 'RTX4090', memory: 1GB, cpus: 2, disk: 1GB, region: eu
 num_nodes: 1
 budget: {max: 1}
 verify: redundant:3
+key_escrow: none
 run_max: 10m
 deadline: 2026-12-01T08:00Z
 priority: 0

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use std::num::{NonZeroU8, NonZeroU16};
 use std::str::FromStr;
 use tg_jobfile::{
-    Accelerator, Checkpoint, Cpus, Deadline, JobFile, Model, ModelSource, Priority, Resources, Run,
-    Service, Size, Span, Task, Verify, Work, import,
+    Accelerator, Checkpoint, Cpus, Deadline, JobFile, KeyEscrow, Model, ModelSource, Priority,
+    Resources, Run, Service, Size, Span, Task, Verify, Work, import,
 };
 use tg_types::{Amount, DurationMs, Features, Tick};
 
@@ -147,6 +147,7 @@ fn job(u: Draw<'_, '_>) -> arbitrary::Result<JobFile> {
         Verify::Zk,
         Verify::Tee,
     ];
+    let escrows = [KeyEscrow::Validators, KeyEscrow::None];
     let deadline = |u: Draw<'_, '_>| {
         let tick = Tick::new(u.int_in_range(0..=Deadline::MAX.get().get())?);
         Ok(Deadline::new(tick).expect("in range"))
@@ -164,6 +165,7 @@ fn job(u: Draw<'_, '_>) -> arbitrary::Result<JobFile> {
         checkpoint: maybe(u, |u| checkpoint(u))?,
         budget_max: maybe(u, |u| Ok(Amount::constant(u.int_in_range(0..=Amount::CAP.units())?)))?,
         verify: maybe(u, |u| u.choose(&modes).copied())?,
+        key_escrow: maybe(u, |u| u.choose(&escrows).copied())?,
         run_max: maybe(u, |u| span(u))?,
         deadline: maybe(u, |u| deadline(u))?,
         priority: maybe(u, |u| priority(u))?,

@@ -3,7 +3,7 @@
 use super::model::NamedFile;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
-use tg_jobfile::{Cpus, Size, Span};
+use tg_jobfile::{Cpus, KeyEscrow, Size, Span};
 use tg_types::{Amount, Features, JobId, Name, Tier};
 
 /// What a job is, for `quote` and `run`
@@ -56,6 +56,10 @@ pub(crate) struct JobOptions {
     /// Let a command use the provider's network, where that allows it
     #[arg(long)]
     pub(crate) network: bool,
+    /// Who keeps the key of the sealed data: validators, each a share of it, or none but you: then
+    /// `run` has to stay online until the job has ended; validators unless given
+    #[arg(long, value_name = "WHO")]
+    pub(crate) key_escrow: Option<KeyEscrow>,
     /// A command to run in a sandbox, in place of a file
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
@@ -93,6 +97,14 @@ pub(crate) struct RunJobArguments {
 pub(crate) struct JobArguments {
     /// The job
     pub(crate) job: JobId,
+}
+
+/// `keys`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct KeysArguments {
+    /// The jobs; all of yours that have not ended and need it unless given
+    #[arg(value_name = "JOB")]
+    pub(crate) jobs: Vec<JobId>,
 }
 
 /// `logs`

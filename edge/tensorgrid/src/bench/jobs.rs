@@ -27,7 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tg_gateway::{
-    Gateway,
+    Gateway, KeyEscrow,
     message::{EventList, Reply},
 };
 use tg_net::RelaySettings;
@@ -254,6 +254,7 @@ impl Bench {
             needs: Needs::ANY,
             run_max: DurationMs::new(5_000),
             expires_after: DurationMs::MINUTE,
+            escrow: KeyEscrow::Validators,
         };
         let quote = order.quote(&self.gateway).await?;
         self.client().submit_many(&order, &quote, count, lane).await

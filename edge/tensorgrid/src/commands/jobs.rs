@@ -4,6 +4,7 @@
 mod complain;
 mod fetch;
 mod float;
+mod keys;
 mod plan;
 mod resume;
 mod run;
@@ -20,7 +21,7 @@ use crate::{
 use serde::Serialize;
 use tg_api::{text::Text, view::JobView, words::short};
 use tg_gateway::message::Request;
-use tg_ledger::{JobEntry, keys};
+use tg_ledger::{JobEntry, keys as entry_keys};
 use tg_types::{Action, Decode as _, JobId, Lane};
 
 const HINT: &str = "is the network still there? `tensorgrid status` tells";
@@ -41,6 +42,7 @@ pub(super) fn run(settings: &JobSettings, printer: &Printer) -> Result<Exit, Fai
         JobCommand::Copy(arguments) => fetch::copy(&session, arguments, printer),
         JobCommand::Stop(arguments) => stop(&session, arguments, printer),
         JobCommand::Complain(arguments) => complain::complain(&session, arguments, printer),
+        JobCommand::Keys(arguments) => keys::keys(&session, arguments, printer),
         JobCommand::Resume(arguments) => resume::resume(&session, arguments, printer),
     };
     session.close();
@@ -84,18 +86,29 @@ fn ps(session: &Session, printer: &Printer) -> Result<Exit, Failure> {
 }
 
 fn find(session: &Session, job: JobId) -> Result<JobEntry, Failure> {
-    let entry = session.runtime.block_on(session.gateway.entry::<JobEntry>(keys::job(&job)));
+    let entry = session.runtime.block_on(session.gateway.entry::<JobEntry>(entry_keys::job(&job)));
     let entry = entry.or_fail("the job cannot be looked up", HINT)?;
     let hint =
         "jobs are forgotten some time after their end; `tensorgrid ps` lists those on record";
     entry.ok_or_else(|| Failure::new(format!("there is no job {job}"), hint))
 }
 
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    listed: Listed,
+    /// Who can read its data; nothing if its package is not kept any more.
+    readers: Option<String>,
+}
+
 fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Result<Exit, Failure> {
     let entry = find(session, arguments.job)?;
+    let escrow = session.runtime.block_on(session.gateway.escrow(entry.spec.package)).ok();
+    let readers = escrow.and_then(|escrow| session.gateway.readers(entry.spec.tier, escrow));
     let listed = Listed { job: Text(arguments.job), view: (&entry).into() };
-    printer.result(&listed, || {
-        let view = &listed.view;
+    let shown = Shown { listed, readers };
+    printer.result(&shown, || {
+        let view = &shown.listed.view;
         let mut rows = vec![
             ("status", view.status.clone()),
             ("verify", view.tier.clone()),
@@ -105,6 +118,7 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
         rows.extend(view.runs.iter().map(|run| ("run", format!("{} {}", run.state, run.node))));
         let checks = view.checks.iter();
         rows.extend(checks.map(|check| ("check", format!("{} {}", check.state, check.node))));
+        rows.extend(shown.readers.iter().map(|readers| ("can be read by", readers.clone())));
         lines(&rows)
     });
     Ok(Exit::Done)

@@ -53,6 +53,8 @@ pub(crate) struct Session {
     pub(crate) gateway: Arc<Gateway>,
     /// Whose session it is.
     pub(crate) key: SecretKey,
+    /// The way in.
+    ticket: Ticket,
 }
 
 /// As whom a command is in the network of peers.
@@ -81,8 +83,17 @@ impl Session {
         };
         let peer = SecretKey::from_seed(seed);
         let parcels = parcels(&way.keys).or_fail(WHAT, "check the folder's permissions")?;
-        let gateway = runtime.block_on(reach(&ticket, &peer, parcels)).or_fail(WHAT, hint)?;
-        Ok(Self { runtime, gateway: Arc::new(gateway), key })
+        let blobs = BlobPlace::LargeInFolder(parcels);
+        let gateway = runtime.block_on(reach(&ticket, &peer, blobs)).or_fail(WHAT, hint)?;
+        Ok(Self { runtime, gateway: Arc::new(gateway), key, ticket })
+    }
+
+    /// A second peer of this process: the one that the account names. Nodes find it, while the
+    /// first is told apart from those of other commands, which hand over other packages.
+    pub(crate) fn as_account(&self) -> Result<Arc<Gateway>, Failure> {
+        let reached = self.runtime.block_on(reach(&self.ticket, &self.key, BlobPlace::Memory));
+        let hint = "is the network still there? Can its relay be reached from here?";
+        reached.or_fail(WHAT, hint).map(Arc::new)
     }
 
     /// The account of whoever is connected.
@@ -151,8 +162,7 @@ pub(crate) enum ReachError {
 
 /// A gateway to the validators of a ticket, and to those that they tell of. Nothing listens: the
 /// peer only calls out.
-async fn reach(ticket: &Ticket, key: &SecretKey, parcels: PathBuf) -> Result<Gateway, ReachError> {
-    let blobs = BlobPlace::LargeInFolder(parcels);
+async fn reach(ticket: &Ticket, key: &SecretKey, blobs: BlobPlace) -> Result<Gateway, ReachError> {
     let settings = PeerSettings { reach: Reach::Direct, blobs, ..PeerSettings::default() };
     let peer = Peer::bind(key, ticket.relays(), settings).await?;
     let validators = ticket.validators();

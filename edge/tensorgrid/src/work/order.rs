@@ -14,12 +14,12 @@ use tg_gateway::package::{Results, Several, Whose, result_key_hash};
 use tg_gateway::stream::{FileSource, expect_end};
 use tg_gateway::task::{NamedFile, Root, TaskLimits, Variable, WithFiles, word};
 use tg_gateway::{
-    Contents as _, Gateway, GatewayError, Kept, PackageError, Plain, Seal, TaskInputs, TaskOutput,
-    TensorInputs,
+    Contents as _, Gateway, GatewayError, Kept, KeyEscrow, PackageError, Plain, Seal, TaskInputs,
+    TaskOutput, TensorInputs,
 };
 use tg_ledger::{JobEntry, PieceEntry, ProgramEntry, Run, keys};
 use tg_net::PeerId;
-use tg_privacy::{WrapPublic, WrapSecret};
+use tg_privacy::{ContentKey, Randomness, WrapPublic, WrapSecret};
 use tg_tensor::commit::Salt;
 use tg_tensor::judge::TensorJudge;
 use tg_tensor::trace::{inputs_root, outputs_root};
@@ -36,6 +36,14 @@ use tg_types::{
 const PIECE_BYTES: usize = 8 * 1024;
 
 const RESULT_SECRET: Tag = Tag::new("tensorgrid/result secret");
+
+const CONTENT_SECRET: Tag = Tag::new("tensorgrid/content secret");
+
+/// The key of what an order's jobs read, if its owner keeps it: derived, so that it can be handed
+/// out again by whoever has the owner's key and reads the nonce on the chain.
+pub(crate) fn content_key(owner: &SecretKey, nonce: &[u8; 16]) -> ContentKey {
+    ContentKey::new(*tagged(CONTENT_SECRET, &[&*owner.expose_seed(), nonce]).as_bytes())
+}
 
 /// How long to wait before turning to another validator.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -107,6 +115,8 @@ pub(crate) struct Order<'a> {
     pub(crate) run_max: DurationMs,
     /// How long the job may take in all.
     pub(crate) expires_after: DurationMs,
+    /// Who keeps the key of what it reads.
+    pub(crate) escrow: KeyEscrow,
 }
 
 /// What is to be computed.
@@ -368,29 +378,38 @@ impl Client<'_> {
         let to = Recipient { salt, wrap, tier: order.tier };
         let (work, plain) = order.job.pack(&to)?;
         let result_key = ResultKey { nonce, hash: result_key_hash(wrap) };
-        let holders = self.gateway.holders().await?;
         let mut chance = Chance::new(files::random()?);
-        let seal = Seal::inputs(&self.whose(), &holders, || chance.draw())?;
+        let seal = match order.escrow {
+            KeyEscrow::Validators => {
+                let holders = self.gateway.holders().await?;
+                Seal::inputs(&self.whose(), &holders, || chance.draw())?
+            }
+            KeyEscrow::None => {
+                let key = content_key(self.key, &nonce);
+                Seal::owned(&self.whose(), key, Randomness::new(chance.draw()))?
+            }
+        };
         let Kept { package, voucher } = self.gateway.keep(seal, plain).await?;
         let spec = order.spec(work, package, result_key, quote.charges.pay);
         self.hand_in(vec![spec; count], voucher, quote, lane).await
     }
 
     /// Hands in once more what was asked for before, at a new price. Its package is fetched from
-    /// validators that still keep it and given to all of them again.
+    /// validators that still keep it and given to all of them again. Tells also who keeps its key.
     pub(crate) async fn submit_again(
         &self,
         spec: &JobSpec,
         quote: &Quote,
-    ) -> Result<JobId, OrderError> {
+    ) -> Result<(JobId, KeyEscrow), OrderError> {
         let package = self.gateway.package(&spec.package, spec.package_bytes).await?;
+        let escrow = package.head().escrow().ok_or(PackageError::Kind)?;
         let kept = self.gateway.keep_again(&package).await;
         package.release().await;
         let Kept { package: PackageRef { id, bytes }, voucher } = kept?;
         let (pay, spec) = (quote.charges.pay, spec.clone());
         let spec = JobSpec { package: id, package_bytes: bytes, pay, ..spec };
         let jobs = self.hand_in(vec![spec], voucher, quote, Lane::FIRST).await?;
-        jobs.first().copied().ok_or(OrderError::Gone)
+        Ok((jobs.first().copied().ok_or(OrderError::Gone)?, escrow))
     }
 
     /// Hands jobs in that are priced alike and share a package.

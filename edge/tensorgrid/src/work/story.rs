@@ -16,6 +16,7 @@ use tg_api::{
     text::{Text, Tgrid},
     words::{Line, short},
 };
+use tg_gateway::KeyEscrow;
 use tg_ledger::{JobEntry, keys};
 use tg_onnx::{Choices, Source};
 use tg_tensor::{Array, Data, Model, Tensor};
@@ -221,6 +222,7 @@ pub(crate) async fn tell(
         needs: Needs::ANY,
         run_max: DurationMs::new(5_000),
         expires_after: DurationMs::MINUTE,
+        escrow: KeyEscrow::Validators,
     };
     client.record(&digit.model).await?;
     let price = order.quote(&gateway).await?;

@@ -4,6 +4,7 @@
 mod doors;
 mod float;
 mod jobs;
+mod keys;
 mod kill;
 mod misuse;
 mod model;

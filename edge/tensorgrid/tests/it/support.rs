@@ -140,14 +140,15 @@ impl Process {
 
     /// Starts a process without waiting for it.
     pub(crate) fn spawn(home: &Home, name: &str, arguments: &[&str]) -> Self {
+        Self::spawn_command(home, name, home.command(arguments))
+    }
+
+    /// The same, for a command that was changed.
+    pub(crate) fn spawn_command(home: &Home, name: &str, mut command: Command) -> Self {
         let errors = home.path(&format!("{name}.err"));
         let log = File::options().create(true).append(true).open(&errors).expect("a log file");
-        let mut child = home
-            .command(arguments)
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .expect("the program starts");
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(log).spawn().expect("the program starts");
         let stdout = child.stdout.take().expect("stdout is piped");
         let (sender, lines) = sync_channel(1_024);
         thread::spawn(move || {
@@ -181,9 +182,14 @@ impl Process {
         self.child.id()
     }
 
+    /// What it said on stderr.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap_or_default()
+    }
+
     /// The end of its stderr.
     pub(crate) fn tail(&self) -> String {
-        let text = fs::read_to_string(&self.errors).unwrap_or_default();
+        let text = self.said();
         let lines: Vec<&str> = text.lines().collect();
         let start = lines.len().saturating_sub(TAIL_LINES);
         lines.get(start..).unwrap_or_default().join("\n")

@@ -15,6 +15,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 use tg_float::FloatModel;
+use tg_gateway::KeyEscrow;
 use tg_gateway::task::{Root, TaskLimits, word};
 use tg_jobfile::{Cpus, JobFile, ModelSource, Resources, Run, Size, Work, WorkPath};
 use tg_tensor::{Model, Tensor};
@@ -49,6 +50,8 @@ pub(crate) struct Plan {
     pub(crate) within: DurationMs,
     /// The most it may cost.
     pub(crate) budget_max: Option<Amount>,
+    /// Who keeps the key of what it reads.
+    pub(crate) escrow: KeyEscrow,
 }
 
 /// What is to be computed, and where its outputs go.
@@ -162,6 +165,7 @@ impl Plan {
             run_max: options.run_max.map_or(RUN_MAX, |span| span.get()),
             within: options.within.map_or(DurationMs::HOUR, |span| span.get()),
             budget_max: None,
+            escrow: options.key_escrow.map_or(KeyEscrow::Validators, kept_by),
         };
         plan.checked()
     }
@@ -196,6 +200,7 @@ impl Plan {
             run_max: file.run_max.or(options.run_max).map_or(RUN_MAX, |span| span.get()),
             within: within.unwrap_or(options.within.map_or(DurationMs::HOUR, |span| span.get())),
             budget_max: file.budget_max,
+            escrow: options.key_escrow.or(file.key_escrow).map_or(KeyEscrow::Validators, kept_by),
         };
         plan.checked()
     }
@@ -231,7 +236,16 @@ impl Plan {
             needs: self.needs.clone(),
             run_max: self.run_max,
             expires_after: self.within,
+            escrow: self.escrow,
         }
+    }
+}
+
+/// Who keeps a key, as packages say it.
+const fn kept_by(escrow: tg_jobfile::KeyEscrow) -> KeyEscrow {
+    match escrow {
+        tg_jobfile::KeyEscrow::Validators => KeyEscrow::Validators,
+        tg_jobfile::KeyEscrow::None => KeyEscrow::None,
     }
 }
 

@@ -18,6 +18,7 @@ use tg_api::{
     text::{Text, Tgrid},
     view::JobView,
 };
+use tg_gateway::KeyEscrow;
 use tg_ledger::JobEntry;
 use tg_types::{JobId, JobStatus};
 
@@ -41,7 +42,7 @@ pub(super) fn resume(
     refuse(session, from, &entry)?;
     let hint = "packages are kept for a while only; hand it in anew with `tensorgrid run`";
     let handed_in = session.runtime.block_on(hand_in(session, &entry));
-    let (job, quote) = handed_in.or_fail("the job cannot be handed in again", hint)?;
+    let (job, escrow, quote) = handed_in.or_fail("the job cannot be handed in again", hint)?;
     let resumed = Resumed { job: Text(job), from: Text(from), escrow: Tgrid(quote.charges.escrow) };
     printer.result(&resumed, || {
         format!(
@@ -50,6 +51,11 @@ pub(super) fn resume(
             resumed.escrow
         )
     });
+    if escrow == KeyEscrow::None {
+        printer.say(format_args!(
+            "Nobody but you has the key of its data: `tensorgrid keys {job}` hands it out."
+        ));
+    }
     Ok(Exit::Done)
 }
 
@@ -73,9 +79,13 @@ fn refuse(session: &Session, job: JobId, entry: &JobEntry) -> Result<(), Failure
     }
 }
 
-async fn hand_in(session: &Session, entry: &JobEntry) -> Result<(JobId, Quote), OrderError> {
+async fn hand_in(
+    session: &Session,
+    entry: &JobEntry,
+) -> Result<(JobId, KeyEscrow, Quote), OrderError> {
     let facts = program_facts(session, entry).await?;
     let quote = Market::look(&session.gateway).await?.quote(&entry.spec, facts.as_ref())?;
     let client = Client { gateway: &session.gateway, key: &session.key };
-    Ok((client.submit_again(&entry.spec, &quote).await?, quote))
+    let (job, escrow) = client.submit_again(&entry.spec, &quote).await?;
+    Ok((job, escrow, quote))
 }

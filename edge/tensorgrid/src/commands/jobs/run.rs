@@ -10,7 +10,12 @@ use crate::{
     commands::model::{self, Port},
     failure::{Exit, Failure, OrFail as _},
     printer::{Printer, duration, lines},
-    work::{connect::Session, market::Quote, order::Client},
+    work::{
+        connect::Session,
+        handing::Handing,
+        market::Quote,
+        order::{Client, Order},
+    },
 };
 use serde::Serialize;
 use std::{io::Read, path::Path, time::Instant};
@@ -19,7 +24,7 @@ use tg_api::{
     view::JobView,
     words::Line,
 };
-use tg_gateway::TaskOutput;
+use tg_gateway::{KeyEscrow, TaskOutput};
 use tg_ledger::JobEntry;
 use tg_tensor::{Model, Program, Tensor, trace::tile_counts};
 use tg_types::{Extent, Hash32, JobId, JobStatus};
@@ -145,7 +150,8 @@ pub(super) fn quote(
         }
         (What::Tensor { .. } | What::Float { .. } | What::Task { .. }, _) => None,
     };
-    let quoted = Quoted::new(&quote, tiles, session.gateway.readers(plan.tier));
+    let readers = session.gateway.readers(plan.tier, plan.escrow);
+    let quoted = Quoted::new(&quote, tiles, readers);
     printer.result(&quoted, || quoted.text());
     Ok(Exit::Done)
 }
@@ -169,8 +175,8 @@ pub(super) fn run(
     arguments: &RunJobArguments,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let what = "the job did not go through";
     let mut plan = Plan::read(&arguments.options)?;
+    check_online(&plan, arguments)?;
     let inputs = match &mut plan.what {
         What::Tensor { model, inputs, .. } => read_inputs(model, inputs)?,
         What::Float { model, inputs, order, .. } => {
@@ -184,15 +190,33 @@ pub(super) fn run(
     let quote = quote.or_fail("there is no price for this", HINT)?;
     check_price(&quote, &plan, arguments)?;
     session.afford(quote.charges.escrow)?;
+    // Nodes may ask for the key as soon as the job is on the chain.
+    let handing = match plan.escrow {
+        KeyEscrow::Validators => None,
+        KeyEscrow::None => Some(Handing::start(session, *printer)?),
+    };
+    let ran = hand_in(session, (&plan, arguments), (&order, &quote), printer);
+    if let Some(handing) = handing {
+        handing.close(session);
+    }
+    ran
+}
+
+/// Hands a job in, waits for its end and takes its result, if that is wanted.
+fn hand_in(
+    session: &Session,
+    (plan, arguments): (&Plan, &RunJobArguments),
+    (order, quote): (&Order<'_>, &Quote),
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let what = "the job did not go through";
     let started = Instant::now();
     let client = Client { gateway: &session.gateway, key: &session.key };
-    let handing_in = client.submit(&order, &quote);
+    let handing_in = client.submit(order, quote);
     let job = transfer::shown(session, printer, "handing the job in", handing_in);
     let job = job.or_fail(what, HINT)?;
     printer.say(format_args!("Job {job} is on the chain; {} are locked.", quote.charges.escrow));
-    if let Some(readers) = session.gateway.readers(plan.tier) {
-        printer.say(format_args!("Its data is sealed; it can be read by {readers}."));
-    }
+    tell_privacy(session, plan, job, printer);
     if quote.fitting == 0 {
         printer.say("No node takes it now; `tensorgrid why` tells why, `tensorgrid stop` ends it.");
     }
@@ -218,7 +242,31 @@ pub(super) fn run(
         printer.result(&ran, || format!("The job ended as {}.\n", ran.status));
         return Ok(Exit::Failed);
     }
-    deliver(session, (job, &entry), (&plan, arguments.out.as_deref()), ran, printer)
+    deliver(session, (job, &entry), (plan, arguments.out.as_deref()), ran, printer)
+}
+
+/// Says who can read a job's data, and what that asks of its owner.
+fn tell_privacy(session: &Session, plan: &Plan, job: JobId, printer: &Printer) {
+    if let Some(readers) = session.gateway.readers(plan.tier, plan.escrow) {
+        printer.say(format_args!("Its data is sealed; it can be read by {readers}."));
+    }
+    if plan.escrow == KeyEscrow::None {
+        printer.say(format_args!(
+            "This command hands out the key: leave it running until the job has ended. If it is \
+             stopped,\n`tensorgrid keys {job}` goes on."
+        ));
+    }
+}
+
+/// Refuses to leave a job alone whose key nobody else has.
+fn check_online(plan: &Plan, arguments: &RunJobArguments) -> Result<(), Failure> {
+    if plan.escrow == KeyEscrow::Validators || !arguments.detach {
+        return Ok(());
+    }
+    Err(Failure::misuse(
+        "without key escrow nobody else can hand out the key of the data, so --detach cannot be",
+        "leave --detach out and the command running, or let validators keep shares of the key",
+    ))
 }
 
 /// Fetches what a job gave, writes it where it was asked for, and tells how it went.

@@ -9,6 +9,7 @@ use crate::{
 };
 use serde::Serialize;
 use tg_api::{text::Text, view::JobView, why::WhyView};
+use tg_gateway::KeyEscrow;
 use tg_ledger::{JobEntry, keys};
 use tg_types::{JobId, ProgramFacts, Work};
 
@@ -18,6 +19,9 @@ struct Why {
     status: String,
     #[serde(flatten)]
     explained: WhyView,
+    /// Whether it waits, or may wait, for its owner to hand out a key.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    needs_owner: bool,
 }
 
 /// `why`
@@ -30,7 +34,9 @@ pub(super) fn why(
     let explained = session.runtime.block_on(explanation(session, &entry));
     let explained = explained.or_fail("the nodes cannot be looked at", HINT)?;
     let status = JobView::from(&entry).status;
-    let why = Why { job: Text(arguments.job), status, explained };
+    let escrow = session.runtime.block_on(session.gateway.escrow(entry.spec.package)).ok();
+    let needs_owner = escrow == Some(KeyEscrow::None) && !entry.status.is_final();
+    let why = Why { job: Text(arguments.job), status, explained, needs_owner };
     printer.result(&why, || {
         let WhyView { fitting, removed, change } = &why.explained;
         let mut text = format!(
@@ -42,6 +48,13 @@ pub(super) fn why(
         }
         if let Some(change) = change {
             text.push_str(&format!("Cheapest change: {change}.\n"));
+        }
+        if why.needs_owner {
+            text.push_str(&format!(
+                "Nobody but its owner has the key of its data: while neither its `tensorgrid run` \
+                 nor\n`tensorgrid keys {}` is online, no node can run or check it.\n",
+                why.job
+            ));
         }
         text
     });

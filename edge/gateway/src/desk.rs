@@ -1,0 +1,119 @@
+//! Where an owner hands out the keys of its packages, if validators have no shares of them.
+//!
+//! The owner is in the network as the peer that its account names, so that nodes find it. It keeps
+//! no list: which key a job has follows from what the chain says of the job. Nor does it believe a
+//! single validator, which could name a node of its own: as many must say that a node was chosen
+//! as would have to release their shares otherwise.
+
+use crate::client::Gateway;
+use crate::door::is_chosen;
+use crate::message::{Failure, Reply, Request};
+use crate::package::key_context;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use tg_ledger::{JobEntry, keys};
+use tg_net::{CALLS_PER_PEER_MAX, CallHandler, PeerId, ReplySender, ServeError};
+use tg_privacy::{ContentKey, Randomness, WrapPublic, wrap};
+use tg_types::{Decode as _, Encode as _, JobId, NodeId};
+use tokio::sync::Semaphore;
+
+/// Nodes for which the chain is looked at at once: anybody may ask, and each question is one to
+/// every validator. More than one peer may ask at once; the others are told to come again.
+const LOOKS_MAX: usize = 4 * CALLS_PER_PEER_MAX;
+
+/// How often validators are told that the owner is here; several times in what they remember.
+const HELLO_EVERY: Duration = Duration::from_secs(2);
+
+/// Tells the key of a package.
+pub type KeyByNonce = dyn Fn(&[u8; 16]) -> ContentKey + Send + Sync;
+
+/// How an owner hands out keys.
+pub struct KeyDesk {
+    /// The validators, asked by the peer that the owner's account names.
+    pub gateway: Arc<Gateway>,
+    /// The key of a package, by the nonce in its job.
+    pub key: Box<KeyByNonce>,
+    /// Hears of every key that is handed out: of which job, to whom.
+    pub tell: Box<dyn Fn(JobId, NodeId) + Send + Sync>,
+    /// Where random numbers come from.
+    pub random: fn() -> Option<[u8; 32]>,
+}
+
+/// A desk that answers calls.
+struct OpenDesk {
+    desk: KeyDesk,
+    looks: Semaphore,
+}
+
+impl KeyDesk {
+    /// Begins to answer, until the peer stops. Nodes find the desk as long as somebody says that it
+    /// is [here](stay).
+    ///
+    /// # Errors
+    /// If the peer serves already or has stopped.
+    pub fn open(self) -> Result<(), ServeError> {
+        let gateway = Arc::clone(&self.gateway);
+        gateway.serve(Some(Arc::new(OpenDesk { desk: self, looks: Semaphore::new(LOOKS_MAX) })))
+    }
+}
+
+/// Tells validators, again and again, where an owner is found.
+pub async fn stay(gateway: Arc<Gateway>) {
+    loop {
+        gateway.hello(Duration::ZERO).await;
+        tokio::time::sleep(HELLO_EVERY).await;
+    }
+}
+
+impl OpenDesk {
+    async fn hand_out(
+        &self,
+        to: PeerId,
+        job: JobId,
+        wrap_key: &WrapPublic,
+    ) -> Result<Reply, Failure> {
+        let KeyDesk { gateway, key, tell, random } = &self.desk;
+        let _look = self.looks.try_acquire().map_err(|_| Failure::Busy)?;
+        let owner = gateway.peer().id();
+        let request = Request::Entry { key: keys::job(&job) };
+        let said = gateway.ask_all(&request, Duration::ZERO, |_, reply| nonce(&reply, &owner, &to));
+        let nonce = agreed(&said.await, gateway.quorum()).ok_or(Failure::NotChosen)?;
+        let key = key(&nonce);
+        let context = key_context(gateway.domain().genesis, key.commitment());
+        let random = random().ok_or(Failure::Busy)?;
+        let key = wrap(&key, wrap_key, &context, Randomness::new(random));
+        tell(job, NodeId::new(*to.as_bytes()));
+        Ok(Reply::Key { key })
+    }
+}
+
+/// The nonce of a job, if a validator says that it is the owner's and that this peer was chosen.
+fn nonce(reply: &Reply, owner: &PeerId, peer: &PeerId) -> Option<[u8; 16]> {
+    let Reply::Entry { bytes: Some(bytes) } = reply else { return None };
+    let entry = JobEntry::from_bytes(bytes.as_slice()).ok()?;
+    let is_so = entry.owner.as_bytes() == owner.as_bytes() && is_chosen(&entry, peer);
+    is_so.then_some(entry.spec.result_key.nonce)
+}
+
+/// What so many say alike.
+fn agreed(said: &[[u8; 16]], quorum: usize) -> Option<[u8; 16]> {
+    let times = |nonce: &[u8; 16]| said.iter().filter(|other| *other == nonce).count();
+    said.iter().find(|nonce| times(nonce) >= quorum).copied()
+}
+
+impl CallHandler for OpenDesk {
+    fn call(&self, from: PeerId, request: Vec<u8>, reply: ReplySender) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let answer = match Request::from_bytes(&request) {
+                Ok(Request::Key { job, to }) => self.hand_out(from, job, &to).await,
+                Ok(_) | Err(_) => Err(Failure::Malformed),
+            };
+            let answer = answer.unwrap_or_else(|why| Reply::Failed { why });
+            let _left = reply.send(answer.to_bytes()).await;
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

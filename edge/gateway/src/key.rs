@@ -1,0 +1,81 @@
+//! How a node that the chain has chosen for a job gets the key of its package: in shares from the
+//! validators, or from the owner if it keeps the key to itself.
+
+use crate::client::{Gateway, GatewayError, SLOW};
+use crate::message::{Failure, Reply, Request};
+use crate::package::{Package, PackageError, key_context, share_context};
+use tg_net::PeerId;
+use tg_privacy::{ContentKey, KeyCommitment, Share, ShareBook, WrapSecret, unwrap, unwrap_share};
+use tg_types::{AccountId, JobId};
+
+/// A job, with what its key is asked for by.
+#[derive(Clone, Copy)]
+pub struct KeyOrder<'a> {
+    /// The job.
+    pub job: JobId,
+    /// Whose it is.
+    pub owner: AccountId,
+    /// What its package begins with.
+    pub package: &'a Package,
+    /// The secret to whose public key the answers are wrapped.
+    pub secret: &'a WrapSecret,
+}
+
+impl Gateway {
+    /// Gets the key of a job's package.
+    ///
+    /// # Errors
+    /// If too few validators give their shares, or the owner does not give the key (the chain must
+    /// have chosen us), or it is another key.
+    pub async fn key(&self, order: &KeyOrder<'_>) -> Result<ContentKey, GatewayError> {
+        match order.package {
+            Package::Escrowed { book, .. } => self.key_of_shares(order, book).await,
+            Package::Owned { key } => {
+                let asked = self.key_of_owner(order, *key).await;
+                asked.map_err(|error| GatewayError::NoKey(Box::new(error)))
+            }
+            Package::Direct { .. } => Err(PackageError::Kind.into()),
+        }
+    }
+
+    /// Collects enough shares for the key of a job's package.
+    async fn key_of_shares(
+        &self,
+        order: &KeyOrder<'_>,
+        book: &ShareBook,
+    ) -> Result<ContentKey, GatewayError> {
+        let KeyOrder { job, package, secret, .. } = *order;
+        let needed = book.threshold().needed();
+        let context = share_context(self.domain().genesis, book);
+        let request = Request::Release { job, to: secret.public().clone() };
+        let wanted = |_, reply| {
+            let Reply::Share { share } = reply else { return None };
+            unwrap_share(&share, secret, &context).ok().filter(|share| book.check(share).is_ok())
+        };
+        let mut shares: Vec<Share> = self.ask_all(&request, SLOW, wanted).await;
+        shares.truncate(needed);
+        if shares.len() < needed {
+            return Err(GatewayError::TooFew { found: shares.len(), needed });
+        }
+        Ok(package.key_of(&shares)?)
+    }
+
+    /// Asks the owner: it is in the network as the peer that its account names.
+    async fn key_of_owner(
+        &self,
+        order: &KeyOrder<'_>,
+        expected: KeyCommitment,
+    ) -> Result<ContentKey, GatewayError> {
+        let KeyOrder { job, owner, secret, .. } = *order;
+        let peer = PeerId::new(*owner.as_bytes());
+        let peer = peer.map_err(|_| GatewayError::Refused(Failure::Unavailable))?;
+        let request = Request::Key { job, to: secret.public().clone() };
+        let Reply::Key { key } = self.ask_peer(peer, &request).await? else {
+            return Err(GatewayError::Unexpected);
+        };
+        let context = key_context(self.domain().genesis, expected);
+        let key = unwrap(&key, secret, &context).map_err(PackageError::Unwrap)?;
+        // Whoever wraps by a program of its own can put any key into the right wrapping.
+        if key.commitment() == expected { Ok(key) } else { Err(GatewayError::Unexpected) }
+    }
+}

@@ -174,7 +174,8 @@ reasons! {
     CheckPassed = 328, "check_passed", "A checker found the result right.";
     CheckMissed = 329, "check_missed", "A checker did not answer in time.";
     DisputeOpened = 330, "dispute_opened", "Somebody objects to a result.";
-    DisputeAnswered = 331, "dispute_answered", "The provider answered in a dispute.";
+    DisputeAnswered = 331, "dispute_answered",
+        "The provider answered in a dispute, or whoever vouched for its result.";
     ClaimPicked = 332, "claim_picked", "The challenger picked a claim in a dispute.";
     ResultRefuted = 333, "result_refuted", "The result was shown to be wrong.";
     ObjectionRefuted = 334, "objection_refuted", "The objection was shown to be wrong.";
@@ -208,6 +209,8 @@ reasons! {
         "Too few validators judged the complaint in time; the bond went back.";
     PackageDoesNotOpen = 356, "package_does_not_open",
         "The package with the inputs does not open, so the job cannot be done.";
+    DefencePassed = 358, "defence_passed",
+        "The provider did not go on in a dispute; those who vouched for the whole run may.";
 }
 
 impl Encode for Reason {

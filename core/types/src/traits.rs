@@ -117,6 +117,11 @@ pub trait StepJudge: Send + Sync {
         lot: Option<&TileLot>,
     ) -> bool;
 
+    /// Whether a claim in a dispute follows from the roots of a run, so that whoever has computed
+    /// a right run can go on with it, whoever stated it. Sums inside an element do not: they are
+    /// the word of whoever stated them.
+    fn is_bound(&self, claim: &[u8]) -> bool;
+
     /// How many blocks of a filled memory these bytes open: the first one at the first of the
     /// places, and so on; `None` if any is not what it ought to be, or none is opened. Takes the
     /// time of as many blocks, whatever the memory.
@@ -171,6 +176,10 @@ impl StepJudge for NoPrograms {
         _: &DisputePoint<'_>,
         _: Option<&TileLot>,
     ) -> bool {
+        false
+    }
+
+    fn is_bound(&self, _claim: &[u8]) -> bool {
         false
     }
 

@@ -39,13 +39,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::message::{EventList, Reply};
 use tg_gateway::{Blocks, Gateway, GatewayError};
-use tg_ledger::{AccountEntry, JobEntry, NodeEntry, RunState, keys};
+use tg_ledger::{AccountEntry, JobEntry, NodeEntry, RunState, Turn, keys};
 use tg_privacy::WrapSecret;
 use tg_types::{
     AccountId, Action, Amount, Decode, Event, Hash32, JobId, JobStatus, Message, NodeId,
     RunFailure, SecretKey,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
 use work::WorkError;
 
@@ -167,6 +167,10 @@ struct Books {
     runs: BTreeMap<JobId, Ran>,
     /// Checks of ours whose answer is not shown.
     checks: BTreeMap<JobId, check::Checked>,
+    /// Runs that we computed as a checker and vouched for, until they are settled.
+    vouched: BTreeMap<JobId, dispute::KeptRun>,
+    /// Disputes in which the provider did not go on.
+    undefended: BTreeSet<JobId>,
     /// Jobs whose inputs we complain about.
     complaints: BTreeSet<JobId>,
     /// Results we object to.
@@ -408,8 +412,16 @@ impl State {
                 self.deeds.lost = self.deeds.lost.plus(amount).unwrap_or(Amount::CAP);
                 self.tell.send_replace(self.deeds);
             }
-            Event::DisputeOpened { job, .. } | Event::ClaimPicked { job, .. } => {
+            Event::DisputeOpened { job, .. } => self.defend(job),
+            Event::ClaimPicked { job, .. } => {
                 self.defend(job);
+                if self.books.undefended.contains(&job) {
+                    self.stand_in(job);
+                }
+            }
+            Event::DefencePassed { job, .. } => {
+                self.books.undefended.insert(job);
+                self.stand_in(job);
             }
             Event::DisputeAnswered { job, .. } => self.challenge(job),
             Event::JobSettled { job, .. }
@@ -417,8 +429,15 @@ impl State {
             | Event::JobExpired { job, .. }
             | Event::JobCancelled { job, .. } => self.forget(&job),
             Event::RunEnded { job, node: by, .. } if by == node => self.forget(&job),
+            Event::RunEnded { job, .. } => {
+                self.books.vouched.remove(&job);
+            }
+            Event::CheckMissed { job, node: by } if by == node => {
+                self.books.vouched.remove(&job);
+            }
             Event::DisputeEnded { job, .. } => {
                 self.books.objections.remove(&job);
+                self.books.undefended.remove(&job);
             }
             Event::ComplaintRejected { job, about: Message::Inputs, .. }
             | Event::ComplaintLapsed { job, about: Message::Inputs }
@@ -448,6 +467,8 @@ impl State {
             self.notes.forget(job);
         }
         self.books.checks.remove(job);
+        self.books.vouched.remove(job);
+        self.books.undefended.remove(job);
         self.books.complaints.remove(job);
         self.books.objections.remove(job);
         self.tools.desk.remove(job);
@@ -477,8 +498,12 @@ impl State {
                 let about = Message::Inputs;
                 self.outbox.send(Action::Complain { job, about, key }).await;
             }
-            Report::Checked(job, checked) => {
+            Report::Checked(job, mut checked) => {
                 let seal = checked.answer.seal(&self.node, &checked.salt);
+                if let Some(run) = checked.run.take() {
+                    let kept = Arc::new(OnceCell::new_with(Some(run)));
+                    self.books.vouched.insert(job, kept);
+                }
                 self.books.checks.insert(job, *checked);
                 self.outbox.commit_check(job, seal).await;
             }
@@ -618,10 +643,23 @@ impl State {
                     Some(run) => run,
                     None => work::run_again(&config, &tools, job).await?,
                 };
-                dispute::defend(&config, &outbox, job, &run).await
+                dispute::defend(&config, &outbox, job, &run, |turn| turn != Turn::Challenger).await
             };
             if let Err(error) = defended.await {
                 tracing::warn!(%job, %error, "a result is not defended");
+            }
+        });
+    }
+
+    /// Answers in the place of a silent provider, if we have vouched for its whole run. What was
+    /// computed before the agent started anew is computed again.
+    fn stand_in(&mut self, job: JobId) {
+        let kept = Arc::clone(self.books.vouched.entry(job).or_default());
+        let (config, tools) = (Arc::clone(&self.config), Arc::clone(&self.tools));
+        let outbox = self.outbox.clone();
+        self.tasks.spawn(async move {
+            if let Err(error) = dispute::stand_in(&config, &tools, &outbox, job, &kept).await {
+                tracing::warn!(%job, %error, "a result that we vouched for is not defended");
             }
         });
     }

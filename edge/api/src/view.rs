@@ -181,6 +181,7 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::DisputeOpened { .. }
         | Event::DisputeAnswered { .. }
         | Event::ClaimPicked { .. }
+        | Event::DefencePassed { .. }
         | Event::DisputeEnded { .. }
         | Event::RunsDisagreed { .. }
         | Event::JobSettled { .. }

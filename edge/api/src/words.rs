@@ -74,6 +74,7 @@ impl Line {
             | Event::DisputeOpened { .. }
             | Event::DisputeAnswered { .. }
             | Event::ClaimPicked { .. }
+            | Event::DefencePassed { .. }
             | Event::DisputeEnded { .. } => of_check(event),
             Event::Complained { .. }
             | Event::ComplaintJudged { .. }
@@ -173,9 +174,14 @@ fn of_check(event: &Event) -> Option<Line> {
         Event::DisputeOpened { .. } => {
             Line::new("Disputed", "a checker computed something else.").bad()
         }
-        Event::DisputeAnswered { round, .. } => {
-            Line::new("Answered", format!("the provider opened its claims of round {round}."))
+        Event::DisputeAnswered { node, round, .. } => {
+            let node = short(node);
+            Line::new("Answered", format!("node {node} opened the claims of round {round}."))
                 .detail()
+        }
+        Event::DefencePassed { .. } => {
+            let text = "the provider does not answer; those who checked the whole run may.";
+            Line::new("Undefended", text).bad().detail()
         }
         Event::ClaimPicked { round, child, .. } => {
             Line::new("Doubted", format!("the challenger picked claim {child} of round {round}."))

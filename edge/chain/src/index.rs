@@ -260,6 +260,7 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::CheckCommitted { node, .. }
         | Event::CheckPassed { node, .. }
         | Event::CheckMissed { node, .. }
+        | Event::DisputeAnswered { node, .. }
         | Event::ProviderPaid { node, .. }
         | Event::CheckerPaid { node, .. }
         | Event::NodeSlashed { node, .. }
@@ -286,8 +287,8 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::ProgramRecorded { .. }
         | Event::ResultNotDrawn { .. }
         | Event::DisputeOpened { .. }
-        | Event::DisputeAnswered { .. }
         | Event::ClaimPicked { .. }
+        | Event::DefencePassed { .. }
         | Event::DisputeEnded { .. }
         | Event::RunsDisagreed { .. }
         | Event::JobSettled { .. }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tg_chain::{Chain, FinalReceipts, Outcome};
-use tg_ledger::{JobEntry, NodeEntry, keys};
+use tg_ledger::{Check, JobEntry, NodeEntry, keys};
 use tg_net::{
     BlobError, BlobId, CallHandler, FetchError, Peer, PeerId, Readers, ReplySender, ServeError,
     Services, ShareList,
@@ -455,7 +455,10 @@ fn copy_of(share: &Share) -> Share {
 pub(crate) fn is_chosen(entry: &JobEntry, peer: &PeerId) -> bool {
     let node = NodeId::new(*peer.as_bytes());
     let runs = entry.live().any(|run| run.node == node);
-    let checks = entry.checks.as_slice().iter().any(|check| check.node == node && check.is_open());
+    // Who vouched for a result may have to defend it.
+    let is_disputed = entry.status == JobStatus::Disputed;
+    let is_asked = |check: &Check| check.is_open() || is_disputed && check.has_answered();
+    let checks = entry.checks.as_slice().iter().any(|check| check.node == node && is_asked(check));
     let is_open = entry.status != JobStatus::Cancelled && entry.status != JobStatus::Expired;
     is_open && (runs || checks)
 }

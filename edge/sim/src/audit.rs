@@ -192,7 +192,7 @@ impl Audit {
             Event::NodeSlashed { .. }
             | Event::NodeFined { .. }
             | Event::DisputeOpened { .. }
-            | Event::DisputeEnded { .. } => self.book_fault(event, found),
+            | Event::DisputeEnded { .. } => self.book_fault(by.is_some(), event, found),
             Event::NodeAbsent { node, .. } => {
                 self.check_absence(by, node, found);
                 self.jobs.note(event, by.map(|(sender, _)| sender), found);
@@ -210,6 +210,7 @@ impl Audit {
             | Event::CheckPassed { .. }
             | Event::CheckMissed { .. }
             | Event::DisputeAnswered { .. }
+            | Event::DefencePassed { .. }
             | Event::ProgramRecorded { .. }
             | Event::ClaimPicked { .. } => {
                 self.jobs.note(event, by.map(|(sender, _)| sender), found);
@@ -298,14 +299,14 @@ impl Audit {
 
     /// Books what objections and faults cost.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only events of faults come here")]
-    fn book_fault(&mut self, event: &Event, found: &mut Violations) {
+    fn book_fault(&mut self, is_asked_for: bool, event: &Event, found: &mut Violations) {
         match event {
             Event::DisputeOpened { job, challenger, bond } => {
                 self.pay(challenger, -units(*bond));
                 self.jobs.dispute(job, *challenger, units(*bond), found);
             }
             Event::DisputeEnded { job, why, .. } => {
-                if let Some(verdict) = self.jobs.decide(job, *why, found) {
+                if let Some(verdict) = self.jobs.decide(job, (*why, is_asked_for), found) {
                     self.pay(&verdict.paid.0, verdict.paid.1);
                     self.burned += verdict.burned;
                 }

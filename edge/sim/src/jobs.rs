@@ -22,7 +22,7 @@ use crate::{
     planted::Plant,
     violation::{Invariant, Violation},
 };
-use plan::{COST_PERCENT, DISHONEST, PARTIES, Ploy, Scenario, tier_name};
+use plan::{COST_PERCENT, DISHONEST, PARTIES, Scenario, tier_name};
 use play::Play;
 use report::{Outcome, SeedSum, Verdict};
 use std::{
@@ -122,7 +122,7 @@ fn announce(scenario: &Scenario) {
     let mut params = Params::local().jobs;
     params.sync_checkers = scenario.checkers_drawn.unwrap_or(params.sync_checkers);
     let others = (PARTIES - DISHONEST, DISHONEST - 1);
-    for ploy in scenario.ploys.iter().filter(|ploy| **ploy != Ploy::Honest) {
+    for ploy in scenario.ploys.iter().filter(|ploy| ploy.lies()) {
         let wrong = provider::wrong_tiles(*ploy);
         let odds = provider::odds(&params, scenario, (*ploy, wrong), others);
         let (title, ploy, chance) = (scenario.title(), ploy.name(), odds.accepted());

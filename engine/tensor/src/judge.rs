@@ -5,8 +5,8 @@
 use crate::capacity;
 use crate::commit::TILE;
 use crate::dispute::{
-    Answer, Child, Node, Reveal, Step, TileSalt, Verdict, check_step, consistent, handover_of,
-    judge_salt, refutes_element,
+    Answer, Child, Claim, Node, Reveal, Step, TileSalt, Verdict, check_step, consistent,
+    handover_of, judge_salt, refutes_element,
 };
 use crate::program::Program;
 use crate::tensor::Tensor;
@@ -178,6 +178,14 @@ impl StepJudge for TensorJudge {
             }
         };
         judged() == Some(true)
+    }
+
+    fn is_bound(&self, claim: &[u8]) -> bool {
+        // Digests and elements hash to what was claimed before, up to the root of the trace.
+        Child::from_bytes(claim).is_ok_and(|child| match child.claim {
+            Claim::Digest { .. } | Claim::Values { .. } => true,
+            Claim::States { .. } => false,
+        })
     }
 
     fn opened(&self, fill: &FillClaim, places: &[u32], openings: &[u8]) -> Option<usize> {

@@ -251,6 +251,13 @@ impl JobEntry {
         self.live().find_map(Run::result)
     }
 
+    /// Checks that have vouched for the whole run, or committed to that: their nodes may answer in a
+    /// dispute if the provider does not.
+    pub fn stand_ins(&self) -> impl Iterator<Item = &Check> {
+        let checks = self.checks.as_slice().iter();
+        checks.filter(|check| check.has_answered() && check.lot.is_none())
+    }
+
     /// How many checkers have found the result right.
     pub fn passed(&self) -> usize {
         let checks = self.checks.as_slice().iter();

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries 1c3bcec2d8abf6c991f1b704fb9786f1c107185a77843d82a8cfb6dd420748e3"]
+    expect!["127 entries 054feb3ec9dbe758a78aab4b936439996b8dd17569ee99cd1fdfd6a172a537d1"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -9,6 +9,7 @@ mod limits;
 mod programs;
 mod random;
 mod runs;
+mod stand_ins;
 mod tiles;
 mod vouchers;
 

@@ -1,6 +1,7 @@
 //! A judge whose programs are easy to write down. A program is "prog" and a name; a run is right if
 //! its result is the one computed here; a claim is a depth, an answer a depth and a number of
-//! children.
+//! children. From some depth on an answer can be a false word about a right run, and then so are
+//! the claims in it.
 
 use tg_types::hash::sha256;
 use tg_types::{
@@ -26,6 +27,16 @@ pub(crate) fn program_id(program: &[u8]) -> Hash32 {
 /// An answer to a claim of this depth, with so many children.
 pub(crate) fn answer(depth: u8, children: u8) -> Vec<u8> {
     vec![b'a', depth, children]
+}
+
+/// The same, but false: its claims do not follow from the run.
+pub(crate) fn false_answer(depth: u8, children: u8) -> Vec<u8> {
+    vec![b'a', depth, children, b'f']
+}
+
+/// Whether a claim is a false word.
+pub(crate) fn is_false(claim: &[u8]) -> bool {
+    matches!(claim, [b'c', _, b'f'])
 }
 
 /// The trace that a run with this output has here.
@@ -66,8 +77,11 @@ pub(crate) fn tile_answer(trace: &Hash32, lot: &TileLot) -> Vec<u8> {
     sha256(&[b"tiles", trace.as_bytes(), lot.lot.as_bytes(), &[lot.tiles]]).to_vec()
 }
 
-/// Evidence that convicts a provider of a false sum, which it stated in the dispute.
+/// Evidence that convicts whoever stated a false sum in the dispute.
 pub(crate) const FALSE_SUM: &[u8] = b"sum";
+
+/// From this depth on claims are sums, which no root binds.
+pub(crate) const SUMS_FROM: u8 = 2;
 
 /// Evidence that convicts a run of a wrong tile with this number.
 pub(crate) fn wrong_tile(tile: u8) -> [u8; 2] {
@@ -91,8 +105,12 @@ impl StepJudge for TestJudge {
         match at.evidence {
             [b't', tile] => lot.is_none_or(|lot| lot.lot.as_bytes().first() == Some(tile)),
             FALSE_SUM => false,
-            _ => true,
+            _ => !is_false(at.claim),
         }
+    }
+
+    fn is_bound(&self, claim: &[u8]) -> bool {
+        matches!(claim, [b'c', depth, ..] if *depth < SUMS_FROM)
     }
 
     fn opened(&self, fill: &FillClaim, places: &[u32], openings: &[u8]) -> Option<usize> {
@@ -120,19 +138,28 @@ impl StepJudge for TestJudge {
 
     fn is_consistent(&self, program: &[u8], _: &RunClaim, claim: &[u8], answer: &[u8]) -> bool {
         assert!(program.starts_with(b"prog"), "the judge is asked about programs on record only");
-        matches!((claim, answer), ([b'c', asked], [b'a', given, _]) if asked == given)
+        match (claim, answer) {
+            ([b'c', asked], [b'a', given, _]) => asked == given,
+            // What roots bind cannot be stated otherwise; what is false does not become right.
+            ([b'c', asked], [b'a', given, _, b'f']) => {
+                asked == given && given.saturating_add(1) >= SUMS_FROM
+            }
+            ([b'c', asked, b'f'], [b'a', given, _, b'f']) => asked == given,
+            (_, _) => false,
+        }
     }
 
     fn child(&self, answer: &[u8], child: u8) -> Option<Vec<u8>> {
         match answer {
             [b'a', depth, children] if child < *children => Some(vec![b'c', depth + 1]),
+            [b'a', depth, children, b'f'] if child < *children => Some(vec![b'c', depth + 1, b'f']),
             _ => None,
         }
     }
 
     fn judge(&self, program: &[u8], run: &RunClaim, at: &DisputePoint<'_>) -> Option<StepVerdict> {
         assert_eq!(program_id(program), run.program, "the run's own program");
-        assert!(matches!(at.claim, [b'c', _]) && at.answer.is_none_or(|it| it.len() == 3));
+        assert!(matches!(at.claim, [b'c', _, ..]) && at.answer.is_none_or(|it| it.len() >= 3));
         let RunClaim { program, weights, inputs, .. } = *run;
         let parts = [program.as_bytes(), weights.as_bytes(), inputs.as_bytes()];
         let hash = |label: &[u8]| sha256(&[label, parts[0], parts[1], parts[2]]);
@@ -141,7 +168,8 @@ impl StepJudge for TestJudge {
         match at.evidence {
             REFUTED | FALSE_SUM | [b't', _] => Some(StepVerdict::Refuted),
             UPHELD => Some(StepVerdict::Upheld),
-            STEP => Some(if is_right { StepVerdict::Upheld } else { StepVerdict::Refuted }),
+            STEP if is_right && !is_false(at.claim) => Some(StepVerdict::Upheld),
+            STEP => Some(StepVerdict::Refuted),
             _ => None,
         }
     }

@@ -240,10 +240,12 @@ wire! {
             /// What stands on it.
             bond: Amount,
         } = 28,
-        /// A provider answered in a dispute.
+        /// A provider answered in a dispute, or whoever vouched for its result in its place.
         DisputeAnswered {
             /// About which job.
             job: JobId,
+            /// Which node.
+            node: NodeId,
             /// In which round.
             round: u8,
         } = 29,
@@ -454,6 +456,13 @@ wire! {
             /// Which package.
             about: Message,
         } = 50,
+        /// A provider did not go on in a dispute; those who vouched for the whole run may.
+        DefencePassed {
+            /// About which job.
+            job: JobId,
+            /// Until when.
+            deadline: Tick,
+        } = 52,
     }
 }
 
@@ -511,6 +520,7 @@ impl Event {
             Self::ComplaintUpheld { .. } => Reason::ComplaintUpheld,
             Self::ComplaintRejected { .. } => Reason::ComplaintRejected,
             Self::ComplaintLapsed { .. } => Reason::ComplaintLapsed,
+            Self::DefencePassed { .. } => Reason::DefencePassed,
         }
     }
 
@@ -544,7 +554,8 @@ impl Event {
             | Self::ComplaintJudged { job, .. }
             | Self::ComplaintUpheld { job, .. }
             | Self::ComplaintRejected { job, .. }
-            | Self::ComplaintLapsed { job, .. } => Some(*job),
+            | Self::ComplaintLapsed { job, .. }
+            | Self::DefencePassed { job, .. } => Some(*job),
             Self::AccountCredited { .. }
             | Self::Transferred { .. }
             | Self::Staked { .. }

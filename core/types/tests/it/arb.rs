@@ -316,7 +316,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=50)? {
+        Ok(match u.int_in_range(1..=52)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -400,12 +400,13 @@ fn step(u: &mut Unstructured<'_>, number: u8, node: NodeId, job: JobId) -> Resul
         25 => Event::CheckCommitted { job, node },
         26 => Event::CheckPassed { job, node },
         27 => Event::CheckMissed { job, node },
-        29 => Event::DisputeAnswered { job, round },
+        29 => Event::DisputeAnswered { job, node, round },
         30 => Event::ClaimPicked { job, round, child: u.arbitrary()? },
         31 => {
             let (challenger, why) = Arb::arb(u)?;
             Event::DisputeEnded { job, challenger, why }
         }
+        52 => Event::DefencePassed { job, deadline: Tick::arb(u)? },
         _ => Event::RunsDisagreed { job },
     })
 }

@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Checked {
     pub(crate) answer: CheckAnswer,
     pub(crate) salt: [u8; 32],
+    /// The whole run, if that was computed: a defence needs it.
+    pub(crate) run: Option<Arc<TensorRun>>,
 }
 
 /// What a check found.
@@ -49,7 +51,9 @@ pub(crate) async fn check(
         let (entry, inputs) = (&entry, Arc::clone(&inputs));
         let audited = tiles::Audited { job, entry, result, inputs, lot };
         match tiles::audit(config, audited).await {
-            Ok(answer) => return Ok(Verdict::Right(Box::new(Checked { answer, salt }))),
+            Ok(answer) => {
+                return Ok(Verdict::Right(Box::new(Checked { answer, salt, run: None })));
+            }
             Err(error) => tracing::warn!(%job, %error, "the whole run is recomputed"),
         }
     }
@@ -67,7 +71,8 @@ pub(crate) async fn check(
             CheckAnswer::Key { trace: result.trace, key }
         }
     };
-    Ok(Verdict::Right(Box::new(Checked { answer, salt })))
+    let run = lot.is_none().then(|| Arc::new(run));
+    Ok(Verdict::Right(Box::new(Checked { answer, salt, run })))
 }
 
 fn agrees(run: &TensorRun, result: &RunResult) -> Result<bool, WorkError> {

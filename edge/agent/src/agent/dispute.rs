@@ -1,32 +1,73 @@
 //! Both sides of a dispute: what follows from one's own run is computed, nothing is decided here.
+//! Who vouched for a result defends it like its provider, if that does not.
 
 use super::AgentConfig;
 use super::outbox::Outbox;
-use super::patience;
-use super::work::WorkError;
+use super::work::{self, WorkError};
+use super::{Tools, patience};
 use crate::tensor_run::{TensorRun, bounded};
 use std::sync::{Arc, Mutex, PoisonError};
-use tg_ledger::{DisputeEntry, Turn};
+use std::time::Duration;
+use tg_ledger::{DisputeEntry, JobEntry, Turn};
 use tg_tensor::commit::TILE;
-use tg_tensor::dispute::{Answer, Child, Difference, descend, differs, handover_of, make_step};
+use tg_tensor::dispute::{
+    Answer, Child, Difference, consistent, descend, differs, handover_of, make_step,
+};
 use tg_tensor::judge::Evidence;
 use tg_tensor::trace::{Handover, Witness};
-use tg_types::{AccountId, Action, Decode, Encode, JobId};
+use tg_types::{AccountId, Action, Decode, DurationMs, Encode, JobId, NodeId};
+use tokio::sync::OnceCell;
 
-/// As the provider: says what the claim in dispute is made of, or shows that it is right.
+/// A run that is kept, or computed once more when it is needed.
+pub(crate) type KeptRun = Arc<OnceCell<Arc<TensorRun>>>;
+
+/// As who vouched for the whole run: speaks in the place of a provider that did not go on. All who
+/// vouched would say the same, so each gives those before it some time.
+pub(crate) async fn stand_in(
+    config: &Arc<AgentConfig>,
+    tools: &Tools,
+    outbox: &Outbox,
+    job: JobId,
+    kept: &KeptRun,
+) -> Result<(), WorkError> {
+    let node = NodeId::new(*config.key.public().as_bytes());
+    let entry = patience::job(config, job, |_| true).await?;
+    let Some(pause) = pause_of(&entry, &node, config.gateway.params().jobs.answer_within) else {
+        return Ok(());
+    };
+    let run = kept.get_or_try_init(|| work::run_again(config, tools, job)).await?;
+    tokio::time::sleep(pause).await;
+    defend(config, outbox, job, run, |turn| turn == Turn::StandIns).await
+}
+
+/// How long a node waits before it speaks for the provider, so that all who vouched have their turn
+/// in half of the time there is; nothing if it has not vouched for the whole run.
+fn pause_of(entry: &JobEntry, node: &NodeId, window: DurationMs) -> Option<Duration> {
+    let place = entry.stand_ins().position(|check| check.node == *node)?;
+    let half = Duration::from_millis(window.get() / 2);
+    let (place, count) =
+        (u32::try_from(place).ok()?, u32::try_from(entry.stand_ins().count()).ok()?);
+    half.checked_mul(place)?.checked_div(count)
+}
+
+/// As the provider, or in its place: says what the claim in dispute is made of, or shows the step
+/// that decides.
 pub(crate) async fn defend(
     config: &AgentConfig,
     outbox: &Outbox,
     job: JobId,
     run: &TensorRun,
+    is_ours: fn(Turn) -> bool,
 ) -> Result<(), WorkError> {
-    let is_turn = |dispute: &DisputeEntry| dispute.turn == Turn::Provider;
+    let is_turn = |dispute: &DisputeEntry| is_ours(dispute.turn);
     let Some(dispute) = patience::dispute(config, job, is_turn).await? else { return Ok(()) };
     let claim = Child::from_bytes(dispute.claim.as_slice())?;
     let witness = run.witness()?;
     let action = match make_step(&witness, &claim) {
         Some(step) => evidence(job, &Evidence::Step(step)),
         None => descend(&witness, &claim.node).ok().and_then(|answer| {
+            // What somebody else has stated may be false: then there is nothing to say.
+            consistent(witness.program(), &claim, &answer).ok()?;
             Some(Action::AnswerDispute { job, answer: bounded(answer.to_bytes())? })
         }),
     };

@@ -299,7 +299,12 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
         Event::DisputeOpened { job, challenger, bond } => {
             list.text("job", job).text("challenger", challenger).amount("bond", *bond)
         }
-        Event::DisputeAnswered { job, round } => list.text("job", job).number("round", *round),
+        Event::DisputeAnswered { job, node, round } => {
+            list.text("job", job).text("node", node).number("round", *round)
+        }
+        Event::DefencePassed { job, deadline } => {
+            list.text("job", job).number("deadline", deadline.get())
+        }
         Event::ClaimPicked { job, round, child } => {
             list.text("job", job).number("round", *round).number("child", *child)
         }

@@ -105,12 +105,17 @@ fn fits_work(sender: AccountId, action: &Action, events: &[Event]) -> bool {
         (Action::Object { job }, [Event::DisputeOpened { job: of, challenger, .. }]) => {
             of == job && *challenger == sender
         }
-        (Action::AnswerDispute { job, .. }, [Event::DisputeAnswered { job: of, .. }]) => of == job,
+        (Action::AnswerDispute { job, .. }, [Event::DisputeAnswered { job: of, node, .. }]) => {
+            of == job && is_node(sender, node)
+        }
         (Action::PickClaim { job, child }, [Event::ClaimPicked { job: of, child: at, .. }]) => {
             of == job && at == child
         }
         (Action::JudgeDispute { job, .. }, [Event::DisputeEnded { job: of, why, .. }, ..]) => {
-            of == job && matches!(why, Reason::ResultRefuted | Reason::ObjectionRefuted)
+            // A result falls undefended with whoever stated something false in its defence.
+            let is_word = *why == Reason::ResultUndefended;
+            let is_step = matches!(why, Reason::ResultRefuted | Reason::ObjectionRefuted);
+            of == job && (is_step || is_word)
         }
         _ => false,
     }

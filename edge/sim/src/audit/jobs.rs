@@ -43,7 +43,24 @@ struct NodeBook {
 struct DisputeBook {
     challenger: AccountId,
     bond: i128,
-    is_providers_turn: bool,
+    is_challengers_turn: bool,
+    /// Whether those who vouched may answer this time.
+    is_passed_on: bool,
+    /// Who spoke last in the provider's place, if it was not the provider.
+    answered_by: Option<NodeId>,
+    /// The same of who stated the claim in dispute.
+    stated_by: Option<NodeId>,
+}
+
+/// A dispute that its challenger won.
+#[derive(Clone, Copy, Debug)]
+struct Won {
+    challenger: AccountId,
+    why: Reason,
+    /// Whether evidence decided, not silence.
+    is_judged: bool,
+    /// Who stated the last claim in the provider's place.
+    stated_by: Option<NodeId>,
 }
 
 #[derive(Debug)]
@@ -63,8 +80,8 @@ struct JobBook {
     ended: BTreeMap<NodeId, Reason>,
     checks: BTreeMap<NodeId, CheckPhase>,
     dispute: Option<DisputeBook>,
-    /// Who won the last dispute as a challenger, and over what kind of loss.
-    won: Option<(AccountId, Reason)>,
+    /// The last dispute that was won by a challenger.
+    won: Option<Won>,
 }
 
 impl JobBook {
@@ -267,34 +284,43 @@ impl JobBooks {
         found.check(is_new, Invariant::Work, || {
             format!("{challenger:?} objects to {job:?} with {bond}: {book:?}")
         });
-        book.dispute = Some(DisputeBook { challenger, bond, is_providers_turn: true });
+        book.dispute = Some(DisputeBook {
+            challenger,
+            bond,
+            is_challengers_turn: false,
+            is_passed_on: false,
+            answered_by: None,
+            stated_by: None,
+        });
     }
 
-    /// A dispute is over; says who gets its bond.
+    /// A dispute is over, by evidence or by itself; says who gets its bond.
     pub(super) fn decide(
         &mut self,
         job: &JobId,
-        why: Reason,
+        (why, is_judged): (Reason, bool),
         found: &mut Violations,
     ) -> Option<Verdict> {
         let book = book(&mut self.jobs, job, found)?;
-        let Some(DisputeBook { challenger, bond, .. }) = book.dispute.take() else {
+        let Some(dispute) = book.dispute.take() else {
             found.add(Invariant::Work, format!("a dispute about {job:?} ended, there was none"));
             return None;
         };
+        let DisputeBook { challenger, bond, answered_by, stated_by, .. } = dispute;
         let is_won = matches!(why, Reason::ResultRefuted | Reason::ResultUndefended);
         if is_won {
-            book.won = Some((challenger, why));
+            book.won = Some(Won { challenger, why, is_judged, stated_by });
             return Some(Verdict { paid: (challenger, bond), burned: 0 });
         }
-        let node = book.runs.keys().next();
+        let node = answered_by.as_ref().or(book.runs.keys().next());
         let owner = node.and_then(|node| self.nodes.get(node)).map(|node| node.owner)?;
         let half = bond / 2; // rounded down, and bonds are not negative
         Some(Verdict { paid: (owner, half), burned: bond - half })
     }
 
     /// What a node must lose: half a bond for a result that it did not show or defend, all of it
-    /// for one that was refuted, and for vouching for that.
+    /// for one that was refuted, for vouching for that, and for a false word in the provider's
+    /// place.
     pub(super) fn slash(
         &mut self,
         job: &JobId,
@@ -309,24 +335,25 @@ impl JobBooks {
         let check_pay =
             prices(&self.params, &self.programs, &book.spec).map_or(0, |it| units(it.check_pay));
         let (won, ended) = (book.won, book.ended.remove(node));
-        let amount = match (ended, book.checks.remove(node), won) {
-            (Some(Reason::ResultRefuted), _, Some((_, Reason::ResultRefuted))) => run,
-            (Some(Reason::ResultUndefended), ..) => run / 2,
-            (
-                None,
-                Some(CheckPhase::Passed | CheckPhase::Committed),
-                Some((_, Reason::ResultRefuted)),
-            ) => check_pay * i128::from(jobs.check_bond),
-            (ended, check, _) => {
-                let detail = format!("{node:?} is slashed for {job:?}: {ended:?} {check:?}");
+        let check = check_pay * i128::from(jobs.check_bond);
+        let phase = book.checks.remove(node);
+        let has_vouched = matches!(phase, Some(CheckPhase::Passed | CheckPhase::Committed));
+        let fault = won.map(|won| (won.why, won.is_judged, won.stated_by == Some(*node)));
+        let (amount, is_silent) = match (ended, has_vouched, fault) {
+            (Some(Reason::ResultRefuted), _, Some((Reason::ResultRefuted, ..))) => (run, false),
+            (Some(Reason::ResultUndefended), ..) => (run / 2, true),
+            (None, true, Some((Reason::ResultRefuted, ..))) => (check, false),
+            (None, true, Some((Reason::ResultUndefended, true, true))) => (check, false),
+            (None, true, Some((Reason::ResultUndefended, false, _))) => (check / 2, true),
+            (ended, ..) => {
+                let detail = format!("{node:?} is slashed for {job:?}: {ended:?} {phase:?}");
                 found.add(Invariant::Slashing, detail);
                 return nothing;
             }
         };
         let amount = amount.min(held);
-        let is_silent = ended == Some(Reason::ResultUndefended);
         let share = if is_silent { 1_000 } else { i128::from(jobs.challenge_bounty.points()) };
-        let to = won.map(|(challenger, _)| challenger);
+        let to = won.map(|won| won.challenger);
         let bounty = if to.is_some() { amount * share / 10_000 } else { 0 };
         Due { amount, bounty, to }
     }
@@ -419,8 +446,9 @@ impl JobBooks {
                 });
                 self.remove(node, found);
             }
-            Event::DisputeAnswered { job, .. } => self.turn(job, true, found),
-            Event::ClaimPicked { job, .. } => self.turn(job, false, found),
+            Event::DisputeAnswered { .. }
+            | Event::ClaimPicked { .. }
+            | Event::DefencePassed { .. } => self.turn(event, found),
             Event::CheckDrawn { .. }
             | Event::CheckCommitted { .. }
             | Event::CheckPassed { .. }
@@ -429,16 +457,38 @@ impl JobBooks {
         }
     }
 
-    /// The parties of a dispute go on in turns.
-    fn turn(&mut self, job: &JobId, is_provider: bool, found: &mut Violations) {
-        let Some(book) = book(&mut self.jobs, job, found) else { return };
-        let turn = book.dispute.map(|dispute| dispute.is_providers_turn);
-        found.check(turn == Some(is_provider), Invariant::Authority, || {
-            format!("it is not the turn of a party to the dispute about {job:?}")
-        });
-        if let Some(dispute) = &mut book.dispute {
-            dispute.is_providers_turn = !is_provider;
-        }
+    /// The parties of a dispute go on in turns. Others speak for the provider only if it did not,
+    /// and only those who vouched.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is no turn")]
+    fn turn(&mut self, event: &Event, found: &mut Violations) {
+        let Some(job) = event.job() else { return };
+        let Some(book) = book(&mut self.jobs, &job, found) else { return };
+        let Some(dispute) = &mut book.dispute else {
+            found.add(Invariant::Authority, format!("there is no dispute about {job:?}"));
+            return;
+        };
+        let before = *dispute;
+        let is_allowed = match event {
+            Event::DefencePassed { .. } => {
+                dispute.is_passed_on = true;
+                !before.is_challengers_turn && !before.is_passed_on
+            }
+            Event::DisputeAnswered { node, .. } => {
+                let is_provider = book.runs.contains_key(node);
+                let phase = book.checks.get(node);
+                let may = matches!(phase, Some(CheckPhase::Passed | CheckPhase::Committed));
+                dispute.is_challengers_turn = true;
+                dispute.answered_by = (!is_provider).then_some(*node);
+                !before.is_challengers_turn && (is_provider || may && before.is_passed_on)
+            }
+            _ => {
+                dispute.is_challengers_turn = false;
+                dispute.is_passed_on = before.answered_by.is_some();
+                dispute.stated_by = before.answered_by;
+                before.is_challengers_turn
+            }
+        };
+        found.check(is_allowed, Invariant::Authority, || format!("{event:?} after {before:?}"));
     }
 
     /// Only a node or its owner speaks for the node.
@@ -513,7 +563,7 @@ impl JobBooks {
                 before == Some(Phase::Committed)
             }
             Event::RunEnded { why, .. } => {
-                let won = book.won.map(|(_, why)| why);
+                let won = book.won.map(|won| won.why);
                 end_run(book, &node, *why) && fits_end(before, *why, won)
             }
             _ => true,

@@ -65,7 +65,7 @@ impl Play {
         held: &Held,
     ) {
         let checker = self.cast.parties[party].checker;
-        let is_friend = self.cast.parties[held.party].ploy != Ploy::Honest;
+        let is_friend = self.cast.parties[held.party].ploy.lies();
         let is_first = duty.found.is_none();
         if !duty.is_counted {
             duty.is_counted = true;
@@ -75,10 +75,10 @@ impl Play {
             Checker::Silent => return,
             Checker::Idle => duty.found = Some(Found::Right),
             Checker::Accepts | Checker::Objects if is_friend => duty.found = Some(Found::Right),
-            Checker::Honest | Checker::Accepts | Checker::Objects if is_first => {
+            Checker::Honest | Checker::Accepts | Checker::Objects | Checker::Frames if is_first => {
                 duty.found = Some(self.find((party, duty), job, held));
             }
-            Checker::Honest | Checker::Accepts | Checker::Objects => {}
+            Checker::Honest | Checker::Accepts | Checker::Objects | Checker::Frames => {}
         }
         let is_right = duty.found == Some(Found::Right);
         let is_wrong = duty.found == Some(Found::Wrong);

@@ -6,11 +6,12 @@ use super::{
     tally::Role,
 };
 use rand::RngExt as _;
-use tg_ledger::{DisputeEntry, Turn};
+use tg_ledger::{DisputeEntry, JobEntry, Turn};
 use tg_tensor::{
     commit::TILE,
     dispute::{
-        Answer, Child, Claim, Difference, Node, STATE_MAX, descend, differs, handover_of, make_step,
+        Answer, Child, Claim, Difference, Node, STATE_MAX, consistent, descend, differs,
+        handover_of, make_step,
     },
     element::Element,
     judge::Evidence,
@@ -32,6 +33,8 @@ enum Style {
     Wanders,
     /// It is the provider's own owner.
     Accomplice,
+    /// It knows somebody who will state something false in the provider's place.
+    Frames,
 }
 
 /// An objection.
@@ -65,6 +68,11 @@ impl Challenge {
         Self::new(account, Style::Wanders, (Role::Challenge, "stranger"))
     }
 
+    /// Somebody who knows a checker that will state something false.
+    pub(super) const fn framer(account: AccountId) -> Self {
+        Self::new(account, Style::Frames, (Role::Challenge, "stranger"))
+    }
+
     /// The provider's own owner: what it gets belongs to the run.
     pub(super) const fn accomplice(account: AccountId, ploy: Ploy) -> Self {
         Self::new(account, Style::Accomplice, (Role::Run, ploy.name()))
@@ -83,11 +91,12 @@ impl Challenge {
 
 impl Play {
     /// The turn of whoever must go on in a dispute.
-    pub(super) fn argue(&mut self, id: &JobId, job: &mut Job) {
+    pub(super) fn argue(&mut self, id: &JobId, job: &mut Job, entry: &JobEntry) {
         let Some(dispute) = self.grid.dispute(id) else { return };
         let Ok(claim) = Child::from_bytes(dispute.claim.as_slice()) else { return };
         match dispute.turn {
             Turn::Provider => self.defend(id, job, &claim),
+            Turn::StandIns => self.stand_in(id, job, entry, &claim),
             Turn::Challenger => self.attack(id, job, &claim, &dispute),
         }
     }
@@ -97,7 +106,13 @@ impl Play {
     fn defend(&mut self, id: &JobId, job: &Job, claim: &Child) {
         let Some(Held { party, ran: Some(ran), .. }) = &job.held else { return };
         let party = &self.cast.parties[*party];
-        if matches!(party.ploy, Ploy::NoAnswer | Ploy::Accomplice | Ploy::Late | Ploy::Copied) {
+        let says_nothing = match party.ploy {
+            Ploy::NoAnswer | Ploy::Accomplice | Ploy::Late | Ploy::Copied => true,
+            Ploy::Mute | Ploy::Away => true,
+            Ploy::Honest | Ploy::Lazy | Ploy::Middle | Ploy::Last => false,
+            Ploy::Garbage | Ploy::Withheld | Ploy::FakeOutput => false,
+        };
+        if says_nothing {
             return;
         }
         let witness = self.works.witness(ran);
@@ -120,6 +135,34 @@ impl Play {
         self.grid.send(party.account, action);
     }
 
+    /// Those who vouched for a result speak in the provider's place, as `tg-agent` does: what their
+    /// own runs say. Who vouched for a friend's lie, or for what it has not seen, says nothing.
+    fn stand_in(&mut self, id: &JobId, job: &Job, entry: &JobEntry, claim: &Child) {
+        let is_lie = job.held.as_ref().is_none_or(|held| held.is_lie);
+        let own = self.works.run(job.asked.task, job.asked.salt);
+        let witness = self.works.witness(&own);
+        for check in entry.stand_ins() {
+            let Some(party) = self.cast.of_node(&check.node) else { continue };
+            let party = &self.cast.parties[party];
+            if is_lie || party.checker == Checker::Idle {
+                continue;
+            }
+            if let Some(step) = make_step(&witness, claim) {
+                self.grid.send(party.account, judge(id, &Evidence::Step(step)));
+                continue;
+            }
+            let Ok(mut answer) = descend(&witness, &claim.node) else { continue };
+            if party.checker == Checker::Frames {
+                state_falsely(self.works.program(), claim, &mut answer);
+            }
+            if consistent(self.works.program(), claim, &answer).is_ok() {
+                let bytes = answer.to_bytes();
+                let answer = DisputeAnswer::new(bytes).expect("an answer fits a transaction");
+                self.grid.send(party.account, Action::AnswerDispute { job: *id, answer });
+            }
+        }
+    }
+
     fn attack(&mut self, id: &JobId, job: &mut Job, claim: &Child, dispute: &DisputeEntry) {
         let answer = dispute.answer.as_ref().and_then(|it| Answer::from_bytes(it.as_slice()).ok());
         let (Some(answer), Some(challenge)) = (answer, &mut job.challenge) else { return };
@@ -130,6 +173,23 @@ impl Play {
             Style::Wanders => {
                 let place = self.chance.random_range(0..answer.children.len());
                 vec![pick(id, place)]
+            }
+            Style::Frames => {
+                let own = self.works.run(job.asked.task, job.asked.salt);
+                let mut witness = self.works.witness(&own);
+                challenge.heard.iter().for_each(|answer| witness.learn(answer));
+                let mine = descend(&witness, &claim.node).ok();
+                match mine.and_then(|mine| differs(&mine, &answer)) {
+                    Some(Difference::Child(place)) => {
+                        let picked = answer.children.get(place);
+                        let step = picked.and_then(|child| make_step(&witness, child));
+                        let judged = step.map(|step| judge(id, &Evidence::Step(step)));
+                        std::iter::once(pick(id, place)).chain(judged).collect()
+                    }
+                    Some(Difference::Salt) | None => {
+                        vec![pick(id, self.chance.random_range(0..answer.children.len()))]
+                    }
+                }
             }
             Style::Knows => {
                 let program = self.works.program();
@@ -209,6 +269,19 @@ fn make_up(program: &Program, claim: &Child, answer: &mut Answer) {
     if let Some(Claim::States { after, .. }) = answer.children.last_mut().map(|it| &mut it.claim) {
         *after = end;
     }
+}
+
+/// Changes the last state of an element so that it still gives the same element.
+fn state_falsely(program: &Program, claim: &Child, answer: &mut Answer) {
+    let Node::Elements { operation, from, .. } = claim.node else { return };
+    let Some(Claim::States { after, .. }) = answer.children.last_mut().map(|it| &mut it.claim)
+    else {
+        return;
+    };
+    let Some(fold) = Element::new(program, operation as usize, from as usize) else { return };
+    let is_same = |other: &i64| fold.finish(*other) == fold.finish(*after);
+    let other = [*after + 1, *after - 1].into_iter().find(is_same);
+    *after = other.unwrap_or(*after);
 }
 
 /// The smallest state that gives at least a value; finishes never fall.

@@ -73,6 +73,11 @@ pub(super) enum Ploy {
     Accomplice,
     /// Makes everything up and commits so late that the job expires before its date.
     Late,
+    /// Makes everything up, shows it, and says nothing when somebody objects: its friends are to be
+    /// spared.
+    Mute,
+    /// Its work, but it is away when somebody objects.
+    Away,
 }
 
 impl Ploy {
@@ -90,7 +95,14 @@ impl Ploy {
             Self::NoAnswer => "no-answer",
             Self::Accomplice => "accomplice",
             Self::Late => "late",
+            Self::Mute => "mute",
+            Self::Away => "away",
         }
+    }
+
+    /// Whether its results are wrong or cannot be checked.
+    pub(super) const fn lies(self) -> bool {
+        !matches!(self, Self::Honest | Self::Away)
     }
 }
 
@@ -107,6 +119,9 @@ pub(super) enum Checker {
     Silent,
     /// Accepts everything without looking.
     Idle,
+    /// Its work, but states false sums about right results of providers that are away, for a
+    /// challenger whom it knows.
+    Frames,
 }
 
 impl Checker {
@@ -118,6 +133,7 @@ impl Checker {
             Self::Objects => "objects",
             Self::Silent => "silent",
             Self::Idle => "idle",
+            Self::Frames => "frames",
         }
     }
 
@@ -125,7 +141,7 @@ impl Checker {
     pub(super) const fn is_alone(self) -> bool {
         match self {
             Self::Honest | Self::Accepts => false,
-            Self::Objects | Self::Silent | Self::Idle => true,
+            Self::Objects | Self::Silent | Self::Idle | Self::Frames => true,
         }
     }
 
@@ -137,6 +153,7 @@ impl Checker {
             Self::Objects => "objects to right results",
             Self::Silent => "does nothing",
             Self::Idle => "accepts without looking",
+            Self::Frames => "frames providers that are away, with a challenger,",
         }
     }
 }
@@ -212,8 +229,12 @@ const fn checking(name: &'static str, checkers: &'static [Checker]) -> Scenario 
     Scenario { checkers, ..lying(name, &[Ploy::Honest]) }
 }
 
+const fn away(name: &'static str, checkers: &'static [Checker]) -> Scenario {
+    Scenario { checkers, has_challengers: true, ..lying(name, &[Ploy::Away]) }
+}
+
 /// All scenarios of one tier; the tier is set by [`all`].
-const EACH: [Scenario; 16] = [
+const EACH: [Scenario; 19] = [
     checking("honest", &[Checker::Honest]),
     lying("lazy", &[Ploy::Lazy]),
     lying("middle-tile", &[Ploy::Middle]),
@@ -225,6 +246,9 @@ const EACH: [Scenario; 16] = [
     lying("no-answer", &[Ploy::NoAnswer]),
     lying("accomplice", &[Ploy::Accomplice]),
     Scenario { expires_after: EXPIRES_SOON, ..lying("late", &[Ploy::Late]) },
+    lying("mute", &[Ploy::Mute]),
+    away("away", &[Checker::Honest]),
+    away("framed", &[Checker::Frames]),
     checking("false-checkers", &[Checker::Objects]),
     checking("silent-checkers", &[Checker::Silent]),
     checking("idle-checkers", &[Checker::Idle]),

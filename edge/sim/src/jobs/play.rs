@@ -5,7 +5,7 @@ use super::{
     cast::Cast,
     court::Challenge,
     grid::{Grid, Told},
-    plan::{PARTIES, PAY, RUN_MAX, STAKE_TGRID, Scenario, UNFINISHED},
+    plan::{Checker, PARTIES, PAY, Ploy, RUN_MAX, STAKE_TGRID, Scenario, UNFINISHED},
     tally::{Role, Tally},
     tensor::{Ran, Works},
 };
@@ -104,6 +104,8 @@ pub(super) struct Job {
     pub(super) challenge: Option<Challenge>,
     /// What transactions cost the challenger.
     pub(super) challenge_fees: u64,
+    /// Who spoke for the result last, if somebody has.
+    pub(super) defender: Option<NodeId>,
 }
 
 /// What a node will say in the next block.
@@ -248,7 +250,7 @@ impl Play {
             match entry.status {
                 JobStatus::Running => self.provide(id, &mut job, &entry),
                 JobStatus::Checking => self.check(id, &mut job, &entry),
-                JobStatus::Disputed => self.argue(id, &mut job),
+                JobStatus::Disputed => self.argue(id, &mut job, &entry),
                 JobStatus::Queued
                 | JobStatus::Cancelled
                 | JobStatus::Expired
@@ -323,6 +325,10 @@ impl Play {
             Event::JobPlaced { job, node, .. } => self.begin(job, node),
             Event::ResultRevealed { job, node, .. } => self.tempt(job, node),
             Event::CheckDrawn { job, node, round } => self.draw(job, node, *round),
+            Event::CheckCommitted { job, .. } => self.tempt_again(job),
+            Event::DisputeAnswered { job, node, .. } => {
+                self.with(job, |job| job.defender = Some(*node));
+            }
             Event::ResultNotDrawn { job } => self.with(job, |job| job.is_drawn = Some(false)),
             Event::JobSettled { job, .. } => {
                 self.tally.settled += 1;
@@ -376,6 +382,28 @@ impl Play {
             let stranger = self.cast.stranger;
             self.with(id, |job| {
                 job.intents.insert(stranger, Challenge::stranger(stranger));
+            });
+            self.grid.send(stranger, Action::Object { job: *id });
+        }
+    }
+
+    /// Somebody has vouched for the result of a provider that is away: a stranger may object to it,
+    /// or somebody who knows that the first who may answer will state something false.
+    fn tempt_again(&mut self, id: &JobId) {
+        let provider = self.active.get(id).and_then(|job| job.held.as_ref()).map(|held| held.party);
+        let is_away = provider.is_some_and(|party| self.cast.parties[party].ploy == Ploy::Away);
+        let entry = self.grid.job(id).filter(|_| is_away && self.scenario.has_challengers);
+        let first = entry.as_ref().and_then(|entry| entry.stand_ins().next());
+        let Some(first) = first.and_then(|check| self.cast.of_node(&check.node)) else { return };
+        let is_framer = self.cast.parties[first].checker == Checker::Frames;
+        let stranger = self.cast.stranger;
+        let is_new = self.active.get(id).is_some_and(|job| !job.intents.contains_key(&stranger));
+        let all_honest = !self.scenario.checkers.contains(&Checker::Frames);
+        let objects = all_honest && self.chance.random_range(0..STRANGER_EACH) == 0;
+        if is_new && (is_framer || objects) {
+            let challenge = if is_framer { Challenge::framer } else { Challenge::stranger };
+            self.with(id, |job| {
+                job.intents.insert(stranger, challenge(stranger));
             });
             self.grid.send(stranger, Action::Object { job: *id });
         }
@@ -467,7 +495,7 @@ impl Play {
             let challenge = challenge.unwrap_or(Challenge::stranger(challenger));
             line = Some(challenge.line());
             job.challenge = Some(challenge);
-            job.challenge_fees = 0;
+            (job.challenge_fees, job.defender) = (0, None);
             if let Some(duty) = party.and_then(|party| job.duties.get_mut(&party)) {
                 duty.has_objected = true;
             }
@@ -486,6 +514,7 @@ impl Play {
         let (role, name) = challenge.line();
         let fees = job.challenge_fees;
         let provider = job.held.as_ref().map(|held| held.party);
+        let defender = job.defender;
         if matches!(why, Reason::ResultRefuted | Reason::ResultUndefended) {
             self.tally.won += u64::from(is_honest);
             self.tally.won_fees += if is_honest { fees } else { 0 };
@@ -494,9 +523,10 @@ impl Play {
         job.challenge = None;
         self.tally.honest_bonds_lost += u64::from(is_honest);
         self.tally.line(role, name).income -= bond;
-        if let Some(provider) = provider {
-            let name = self.cast.parties[provider].ploy.name();
-            self.tally.line(Role::Run, name).income += bond / 2;
+        let node = provider.map(|provider| self.cast.parties[provider].node);
+        if let Some(defender) = defender.or(node) {
+            let role = if Some(defender) == node { Role::Run } else { Role::Check };
+            self.book(&defender, role, bond / 2);
         }
     }
 }

@@ -77,7 +77,9 @@ impl Outcome {
     /// What a kind of checkers earned with a check, what they won and lost by objecting included.
     fn checking(&self, checker: Checker) -> Line {
         let mut line = self.line(Role::Check, checker.name());
-        let objections = self.line(Role::Challenge, checker.name());
+        // Who frames somebody does so together with a stranger.
+        let name = if checker == Checker::Frames { "stranger" } else { checker.name() };
+        let objections = self.line(Role::Challenge, name);
         line.income += objections.income;
         line.cost += objections.cost;
         line
@@ -103,6 +105,7 @@ impl Outcome {
             promises.push(promise(&what, sigma.abs() <= SIGMA_MAX));
         }
         self.promise_runs(&mut promises);
+        self.promise_away(&mut promises);
         self.promise_friends(&mut promises);
         self.promise_checks(&mut promises);
         promises
@@ -118,7 +121,7 @@ impl Outcome {
     /// too few runs to tell, and all of them are added up.
     fn promise_runs(&self, promises: &mut Vec<Promise>) {
         let mut all = Line::default();
-        for ploy in self.scenario.ploys.iter().filter(|ploy| **ploy != Ploy::Honest) {
+        for ploy in self.scenario.ploys.iter().filter(|ploy| ploy.lies()) {
             all.add(&self.line(Role::Run, ploy.name()));
         }
         let (count, net) = (all.count, all.net());
@@ -135,10 +138,21 @@ impl Outcome {
         promises.push(Promise { what, verdict: less(net, HONEST_RUN, error) });
     }
 
+    /// A provider that is away when somebody objects loses nothing, if those who vouched for its
+    /// result are honest and there.
+    fn promise_away(&self, promises: &mut Vec<Promise>) {
+        let line = self.line(Role::Run, Ploy::Away.name());
+        if line.count > 0 && self.scenario.checkers == [Checker::Honest] {
+            let net = line.net();
+            let what = format!("who is away earns as much as others with a run ({net:+.3})");
+            promises.push(promise(&what, net > HONEST_RUN - ROUNDING));
+        }
+    }
+
     /// Liars and checkers that accept their lies are one party: what one gains by vouching and the
     /// other loses by being caught is added up. No such party earns as much as honest owners.
     fn promise_friends(&self, promises: &mut Vec<Promise>) {
-        if self.scenario.ploys.contains(&Ploy::Honest) {
+        if !self.scenario.ploys.iter().all(|ploy| ploy.lies()) {
             return;
         }
         let total = |is_asked: fn(&str) -> bool| {
@@ -175,7 +189,7 @@ impl Outcome {
             }
         }
         let stranger = self.line(Role::Challenge, "stranger");
-        if stranger.count > 0 {
+        if stranger.count > 0 && !self.scenario.checkers.contains(&Checker::Frames) {
             let what = format!("objecting to right results loses ({:+.1})", stranger.net());
             promises.push(promise(&what, stranger.net() < 0.0));
         }

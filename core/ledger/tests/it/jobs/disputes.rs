@@ -208,7 +208,8 @@ fn dispute_descends_turn_by_turn() {
         world.refused(provider, answer_by(job, answer(round + 1, 16)), Reason::AnswerWrong);
         world.refused(provider, answer_by(job, vec![]), Reason::AnswerWrong);
         let events = world.act(provider, answer_by(job, answer(round, 16)));
-        assert_eq!(events, [Event::DisputeAnswered { job, round }]);
+        let node = node(provider);
+        assert_eq!(events, [Event::DisputeAnswered { job, node, round }]);
         world.refused(provider, answer_by(job, answer(round, 16)), Reason::DisputeTurn);
         world.refused(provider, pick(0), Reason::DisputeTurn);
         refused(&mut world, pick(16), Reason::AnswerWrong);

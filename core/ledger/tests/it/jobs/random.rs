@@ -14,13 +14,15 @@ use tg_types::{
 };
 
 use crate::fleet::*;
-use crate::judge::{STEP, answer, right_result};
+use crate::judge::{STEP, answer, false_answer, is_false, right_result};
 use crate::world::*;
 
 /// Nodes of a history; each has its own owner.
 const NODES: u8 = 9;
 /// Jobs that are open at once, so that everybody's steps fit in a block.
 const JOBS_OPEN_MAX: usize = 10;
+/// Rounds of a dispute that the honest answer before they show the step.
+const ROUNDS_ANSWERED: u8 = 3;
 /// Blocks in which a network without new jobs comes to rest.
 const HEALING_BLOCKS: usize = 120;
 
@@ -87,13 +89,13 @@ impl Sight<'_> {
         step.or_else(|| self.defence())
     }
 
-    /// Shows the truth in a dispute; as a provider, after two rounds of answers.
+    /// Shows the truth in a dispute; as a provider or in its place, after some rounds of answers.
     fn defence(&self) -> Option<Action> {
         let dispute = self.dispute.filter(|_| self.is_party())?;
-        if dispute.challenger == voice(self.number) || dispute.round == 2 {
+        if dispute.challenger == voice(self.number) || dispute.round >= ROUNDS_ANSWERED {
             return Some(judge_by(self.job, STEP));
         }
-        let is_turn = dispute.turn == Turn::Provider;
+        let is_turn = dispute.turn != Turn::Challenger && !is_false(dispute.claim.as_slice());
         is_turn.then(|| answer_by(self.job, answer(dispute.round, 16)))
     }
 
@@ -109,6 +111,7 @@ impl Sight<'_> {
             let depth = dispute.round;
             return Ok(match u.int_in_range(0..=4)? {
                 0 => Some(judge_by(self.job, STEP)),
+                1 if u.arbitrary()? => Some(answer_by(self.job, false_answer(depth, 16))),
                 1 => Some(answer_by(self.job, answer(depth, 16))),
                 2 => Some(Action::PickClaim { job: self.job, child: u.int_in_range(0..=17)? }),
                 3 => Some(judge_by(self.job, b"nothing")),
@@ -175,7 +178,11 @@ impl Sight<'_> {
     /// Whether the node has a part in the dispute about the job.
     fn is_party(&self) -> bool {
         self.dispute.is_some_and(|dispute| {
-            dispute.node == node(self.number) || dispute.challenger == voice(self.number)
+            let mut stand_ins = self.entry.stand_ins();
+            let stands_in = dispute.turn == Turn::StandIns
+                && stand_ins.any(|check| check.node == node(self.number));
+            let is_provider = dispute.node == node(self.number);
+            is_provider || stands_in || dispute.challenger == voice(self.number)
         })
     }
 }
@@ -504,7 +511,7 @@ fn prop_jobs_end_and_the_honest_lose_nothing() {
 }
 
 /// What the histories below must have seen.
-const EXPECTED: [Reason; 40] = [
+const EXPECTED: [Reason; 41] = [
     Reason::Complained,
     Reason::ComplaintJudged,
     Reason::ComplaintUpheld,
@@ -525,6 +532,7 @@ const EXPECTED: [Reason; 40] = [
     Reason::DisputeOpened,
     Reason::DisputeAnswered,
     Reason::ClaimPicked,
+    Reason::DefencePassed,
     Reason::ResultRefuted,
     Reason::ObjectionRefuted,
     Reason::ResultUndefended,

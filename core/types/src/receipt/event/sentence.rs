@@ -51,6 +51,7 @@ impl Event {
             | Self::DisputeOpened { .. }
             | Self::DisputeAnswered { .. }
             | Self::ClaimPicked { .. }
+            | Self::DefencePassed { .. }
             | Self::DisputeEnded { .. }
             | Self::RunsDisagreed { .. }
             | Self::JobSettled { .. }
@@ -198,9 +199,13 @@ impl Event {
             Self::DisputeOpened { job, challenger, bond } => {
                 format!("{challenger} objects to the result of job {job} with a bond of {bond}.")
             }
-            Self::DisputeAnswered { job, round } => {
-                format!("The provider answered round {round} of the dispute about job {job}.")
+            Self::DisputeAnswered { job, node, round } => {
+                format!("Node {node} answered round {round} of the dispute about job {job}.")
             }
+            Self::DefencePassed { job, deadline } => format!(
+                "The provider of job {job} did not go on in the dispute about it; those who \
+                 vouched for the whole run may, until {deadline}."
+            ),
             Self::ClaimPicked { job, round, child } => {
                 format!(
                     "The challenger picked claim {child} in round {round} of the dispute about job \

@@ -211,6 +211,8 @@ reasons! {
         "The package with the inputs does not open, so the job cannot be done.";
     DefencePassed = 358, "defence_passed",
         "The provider did not go on in a dispute; those who vouched for the whole run may.";
+    CheckRefused = 359, "check_refused",
+        "A checker's answer does not show that it looked, so it counts as missed.";
 }
 
 impl Encode for Reason {

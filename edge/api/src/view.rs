@@ -182,6 +182,7 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::DisputeAnswered { .. }
         | Event::ClaimPicked { .. }
         | Event::DefencePassed { .. }
+        | Event::CheckRefused { .. }
         | Event::DisputeEnded { .. }
         | Event::RunsDisagreed { .. }
         | Event::JobSettled { .. }

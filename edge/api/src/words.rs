@@ -70,6 +70,7 @@ impl Line {
             | Event::ResultNotDrawn { .. }
             | Event::CheckCommitted { .. }
             | Event::CheckPassed { .. }
+            | Event::CheckRefused { .. }
             | Event::CheckMissed { .. }
             | Event::DisputeOpened { .. }
             | Event::DisputeAnswered { .. }
@@ -165,6 +166,10 @@ fn of_check(event: &Event) -> Option<Line> {
         Event::CheckPassed { node, .. } => {
             Line::new("Checked", format!("node {} computed the same, to the bit.", short(node)))
                 .good()
+        }
+        Event::CheckRefused { node, .. } => {
+            let text = format!("the answer of node {} does not show that it looked.", short(node));
+            Line::new("Check refused", text).bad().detail()
         }
         Event::CheckMissed { node, .. } => {
             Line::new("Check missed", format!("node {} did not answer in time.", short(node)))

@@ -260,6 +260,7 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::CheckCommitted { node, .. }
         | Event::CheckPassed { node, .. }
         | Event::CheckMissed { node, .. }
+        | Event::CheckRefused { node, .. }
         | Event::DisputeAnswered { node, .. }
         | Event::ProviderPaid { node, .. }
         | Event::CheckerPaid { node, .. }

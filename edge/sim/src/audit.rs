@@ -208,6 +208,7 @@ impl Audit {
             | Event::CheckDrawn { .. }
             | Event::CheckCommitted { .. }
             | Event::CheckPassed { .. }
+            | Event::CheckRefused { .. }
             | Event::CheckMissed { .. }
             | Event::DisputeAnswered { .. }
             | Event::DefencePassed { .. }

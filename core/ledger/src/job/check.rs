@@ -2,7 +2,9 @@
 //! copy. An answer only accepts; whoever finds a result wrong objects instead ([`super::dispute`]).
 //! It must contain what nobody knows who has not looked: a key of the trace, which follows from the
 //! whole run ([`TraceSecret`]), or the digests of the tiles that the checker's lot draws
-//! ([`tg_types::StepJudge::shows_tiles`]). Accepting without looking earns a fine.
+//! ([`tg_types::StepJudge::shows_tiles`]). Accepting without looking earns a fine: the first answer
+//! that fits its seal is the only one, and if it is wrong the check will have been missed. Others
+//! are drawn at its date and not before, so that nobody chooses the beacon that draws them.
 
 use tg_types::ids::{Hash32, JobId, NodeId};
 use tg_types::tx::{OpenedCheck, Sealed};
@@ -124,10 +126,11 @@ fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> R
         return Err(Reason::CheckNotThere.into());
     }
     let is_sealed = answer.seal(node, salt) == seal || planted!(session.rules, SkipSeal);
-    if !is_sealed || Some(answer.trace()) != trace {
+    if !is_sealed {
         return Err(Reason::SealWrong.into());
     }
     let is_done = match (answer, check.lot) {
+        _ if Some(answer.trace()) != trace => false,
         (CheckAnswer::Key { trace, key }, None) => TraceSecret::is_key(trace, round, key),
         (CheckAnswer::Tiles { tiles, .. }, Some(lot)) => {
             let claim = claim.ok_or(ApplyError::Incomplete(keys::job(job)))?;
@@ -139,7 +142,9 @@ fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> R
         (CheckAnswer::Key { .. }, Some(_)) | (CheckAnswer::Tiles { .. }, None) => false,
     };
     if !is_done {
-        return Err(Reason::CheckKeyWrong.into());
+        check.state = CheckState::Refused;
+        session.emit(Event::CheckRefused { job: *job, node: *node });
+        return Ok(session.tables.jobs.put(job.as_bytes(), Some(entry))?);
     }
 
     check.state = CheckState::Passed;

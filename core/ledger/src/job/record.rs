@@ -160,6 +160,8 @@ wire! {
         Passed = 3,
         /// It did not answer.
         Missed = 4,
+        /// It answered something that does not show that it looked: it will have missed.
+        Refused = 5,
     }
 }
 
@@ -187,14 +189,21 @@ impl Run {
 }
 
 impl Check {
-    /// Whether it has vouched for the result, or committed to that.
+    /// Whether it has vouched for the result, or committed to that. Showing something else than it
+    /// should have committed to does not free it.
     pub const fn has_answered(&self) -> bool {
-        matches!(self.state, CheckState::Passed | CheckState::Committed { .. })
+        match self.state {
+            CheckState::Passed | CheckState::Committed { .. } | CheckState::Refused => true,
+            CheckState::Drawn | CheckState::Missed => false,
+        }
     }
 
-    /// Whether an answer is still expected.
+    /// Whether its date is still to come.
     pub const fn is_open(&self) -> bool {
-        matches!(self.state, CheckState::Drawn | CheckState::Committed { .. })
+        match self.state {
+            CheckState::Drawn | CheckState::Committed { .. } | CheckState::Refused => true,
+            CheckState::Passed | CheckState::Missed => false,
+        }
     }
 }
 

@@ -463,6 +463,13 @@ wire! {
             /// Until when.
             deadline: Tick,
         } = 52,
+        /// A checker's answer does not show that it looked; it has no other.
+        CheckRefused {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+        } = 53,
     }
 }
 
@@ -521,6 +528,7 @@ impl Event {
             Self::ComplaintRejected { .. } => Reason::ComplaintRejected,
             Self::ComplaintLapsed { .. } => Reason::ComplaintLapsed,
             Self::DefencePassed { .. } => Reason::DefencePassed,
+            Self::CheckRefused { .. } => Reason::CheckRefused,
         }
     }
 
@@ -555,7 +563,8 @@ impl Event {
             | Self::ComplaintUpheld { job, .. }
             | Self::ComplaintRejected { job, .. }
             | Self::ComplaintLapsed { job, .. }
-            | Self::DefencePassed { job, .. } => Some(*job),
+            | Self::DefencePassed { job, .. }
+            | Self::CheckRefused { job, .. } => Some(*job),
             Self::AccountCredited { .. }
             | Self::Transferred { .. }
             | Self::Staked { .. }

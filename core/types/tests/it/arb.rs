@@ -316,7 +316,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=52)? {
+        Ok(match u.int_in_range(1..=53)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -407,6 +407,7 @@ fn step(u: &mut Unstructured<'_>, number: u8, node: NodeId, job: JobId) -> Resul
             Event::DisputeEnded { job, challenger, why }
         }
         52 => Event::DefencePassed { job, deadline: Tick::arb(u)? },
+        53 => Event::CheckRefused { job, node },
         _ => Event::RunsDisagreed { job },
     })
 }

@@ -175,6 +175,7 @@ impl From<&Check> for CheckView {
             CheckState::Committed { .. } => "committed",
             CheckState::Passed => "passed",
             CheckState::Missed => "missed",
+            CheckState::Refused => "refused",
         };
         let (node, owner) = (Text(check.node), Text(check.owner));
         Self { node, owner, round: check.round, state: state.to_owned() }
@@ -294,6 +295,7 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
         Event::ResultCommitted { job, node }
         | Event::CheckCommitted { job, node }
         | Event::CheckPassed { job, node }
+        | Event::CheckRefused { job, node }
         | Event::CheckMissed { job, node } => list.text("job", job).text("node", node),
         Event::ResultNotDrawn { job } | Event::RunsDisagreed { job } => list.text("job", job),
         Event::DisputeOpened { job, challenger, bond } => {

@@ -92,7 +92,10 @@ fn fits_work(sender: AccountId, action: &Action, events: &[Event]) -> bool {
             let jobs: Vec<JobId> = results.as_slice().iter().map(|result| result.job).collect();
             events.iter().all(|event| follows_result(sender, &jobs, event))
         }
-        (Action::RevealChecks { answers }, [Event::CheckPassed { .. }, ..]) => {
+        (
+            Action::RevealChecks { answers },
+            [Event::CheckPassed { .. } | Event::CheckRefused { .. }, ..],
+        ) => {
             let jobs: Vec<JobId> = answers.as_slice().iter().map(|answer| answer.job).collect();
             events.iter().all(|event| follows_result(sender, &jobs, event))
         }
@@ -151,7 +154,9 @@ fn fits_jobs(
 fn follows_result(sender: AccountId, jobs: &[JobId], event: &Event) -> bool {
     match event {
         Event::ResultRevealed { job, node, .. } => is_node(sender, node) && jobs.contains(job),
-        Event::CheckPassed { job, node } => is_node(sender, node) && jobs.contains(job),
+        Event::CheckPassed { job, node } | Event::CheckRefused { job, node } => {
+            is_node(sender, node) && jobs.contains(job)
+        }
         Event::ProviderPaid { job, .. }
         | Event::CheckerPaid { job, .. }
         | Event::CheckDrawn { job, .. }

@@ -30,6 +30,15 @@ enum CheckPhase {
     Drawn,
     Committed,
     Passed,
+    /// The answer was wrong.
+    Refused,
+}
+
+impl CheckPhase {
+    /// Whether it stands for the result.
+    const fn has_vouched(self) -> bool {
+        matches!(self, Self::Committed | Self::Passed | Self::Refused)
+    }
 }
 
 #[derive(Debug)]
@@ -337,7 +346,7 @@ impl JobBooks {
         let (won, ended) = (book.won, book.ended.remove(node));
         let check = check_pay * i128::from(jobs.check_bond);
         let phase = book.checks.remove(node);
-        let has_vouched = matches!(phase, Some(CheckPhase::Passed | CheckPhase::Committed));
+        let has_vouched = phase.is_some_and(CheckPhase::has_vouched);
         let fault = won.map(|won| (won.why, won.is_judged, won.stated_by == Some(*node)));
         let (amount, is_silent) = match (ended, has_vouched, fault) {
             (Some(Reason::ResultRefuted), _, Some((Reason::ResultRefuted, ..))) => (run, false),
@@ -369,8 +378,8 @@ impl JobBooks {
         let fine = units(self.params.jobs.fine);
         let Some(book) = book(&mut self.jobs, job, found) else { return 0 };
         let why = book.ended.remove(node);
-        let is_checking =
-            matches!(book.checks.get(node), Some(CheckPhase::Drawn | CheckPhase::Committed));
+        let phase = book.checks.get(node);
+        let is_checking = phase.is_some_and(|phase| *phase != CheckPhase::Passed);
         let is_late = why == Some(Reason::RunMissed) || why.is_none() && is_checking;
         found.check(is_late, Invariant::Slashing, || {
             format!("{node:?} is fined for {job:?}, its run ended with {why:?}")
@@ -452,6 +461,7 @@ impl JobBooks {
             Event::CheckDrawn { .. }
             | Event::CheckCommitted { .. }
             | Event::CheckPassed { .. }
+            | Event::CheckRefused { .. }
             | Event::CheckMissed { .. } => self.note_check(event, found),
             _ => self.note_run(event, found),
         }
@@ -475,8 +485,7 @@ impl JobBooks {
             }
             Event::DisputeAnswered { node, .. } => {
                 let is_provider = book.runs.contains_key(node);
-                let phase = book.checks.get(node);
-                let may = matches!(phase, Some(CheckPhase::Passed | CheckPhase::Committed));
+                let may = book.checks.get(node).is_some_and(|phase| phase.has_vouched());
                 dispute.is_challengers_turn = true;
                 dispute.answered_by = (!is_provider).then_some(*node);
                 !before.is_challengers_turn && (is_provider || may && before.is_passed_on)
@@ -513,6 +522,7 @@ impl JobBooks {
             Event::CheckDrawn { job, node, .. } => (job, node, Some(CheckPhase::Drawn)),
             Event::CheckCommitted { job, node } => (job, node, Some(CheckPhase::Committed)),
             Event::CheckPassed { job, node } => (job, node, Some(CheckPhase::Passed)),
+            Event::CheckRefused { job, node } => (job, node, Some(CheckPhase::Refused)),
             Event::CheckMissed { job, node } => (job, node, None),
             _ => return,
         };
@@ -528,7 +538,8 @@ impl JobBooks {
                 owner.is_some() && book.runs.keys().all(|runner| owner_of(runner) != owner)
             }
             (Some(CheckPhase::Drawn), Some(CheckPhase::Committed) | None)
-            | (Some(CheckPhase::Committed), Some(CheckPhase::Passed) | None) => true,
+            | (Some(CheckPhase::Committed), Some(CheckPhase::Passed | CheckPhase::Refused) | None)
+            | (Some(CheckPhase::Refused), None) => true,
             (_, _) => false,
         };
         found.check(fits, Invariant::Work, || format!("{event:?} after {before:?}"));

@@ -36,7 +36,8 @@ impl Play {
                         self.letters.entry(party).or_default().check_reveals.push(opened);
                     }
                 }
-                CheckState::Committed { .. } | CheckState::Passed | CheckState::Missed => {}
+                CheckState::Committed { .. } | CheckState::Refused => {}
+                CheckState::Passed | CheckState::Missed => {}
             }
             job.duties.insert(party, duty);
         }

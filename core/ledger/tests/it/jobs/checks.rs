@@ -7,7 +7,7 @@ use tg_types::{
 };
 
 use crate::fleet::*;
-use crate::judge::trace_of;
+use crate::judge::{STEP, trace_of};
 use crate::world::*;
 
 #[test]
@@ -66,7 +66,10 @@ fn answer_that_does_not_fit_its_seal_is_refused() {
     world.refused(second, opened(key, salt), Reason::SealWrong);
     world.refused(second, open_as(second, job, &right()), Reason::SealWrong);
     world.refused(third, open_as(third, job, &right()), Reason::SealWrong);
-    world.refused(third, open_as(third, job, &wrong(1)), Reason::SealWrong);
+    // What fits its seal is an answer, and the only one.
+    let events = world.act(third, open_as(third, job, &wrong(1)));
+    assert_eq!(events, [Event::CheckRefused { job, node: node(third) }]);
+    world.refused(third, open_as(third, job, &wrong(1)), Reason::CheckNotThere);
     world.refused(first, opened(key, [9; 32]), Reason::SealWrong);
     world.refused(first, opened(Hash32::new([9; 32]), salt), Reason::SealWrong);
     world.act(first, opened(key, salt));
@@ -95,7 +98,11 @@ fn answer_without_the_key_of_its_round_is_a_missed_check() {
     }
     let opened = OpenedCheck { job, answer, salt };
     let opened = Action::RevealChecks { answers: List::new(vec![opened]).expect("one") };
-    world.refused(idle, opened, Reason::CheckKeyWrong);
+    let events = world.act(idle, opened.clone());
+    assert_eq!(events, [Event::CheckRefused { job, node: node(idle) }]);
+    world.refused(idle, opened, Reason::CheckNotThere);
+    let drawn = world.known(job).checks.as_slice().len();
+    assert_eq!(drawn, 3, "others are drawn at the date, not when somebody wants it");
     for number in [second, third] {
         world.act(number, open_as(number, job, &right()));
     }
@@ -105,13 +112,35 @@ fn answer_without_the_key_of_its_round_is_a_missed_check() {
     let late = *later.iter().find(|number| ![second, third].contains(number)).expect("another");
     assert_eq!(world.round_of(job, late), 1);
     world.act(late, vouch_as(late, job, &right()));
-    world.refused(late, open_as(late, job, &right()), Reason::CheckKeyWrong);
+    world.act(late, open_as(late, job, &right()));
+    assert_eq!(world.check_of(job, late).state, CheckState::Refused);
     world.pass(3_000);
     let last = world.checkers(job);
     let last = last.into_iter().filter(|number| ![second, third].contains(number));
     let last: Vec<u8> = last.collect();
     world.vouch(job, &last, &right());
     assert_eq!(world.status(job), JobStatus::Settled);
+}
+
+/// Goal: nobody frees itself from what it has sealed by showing nonsense. Method: a result is
+/// refuted for which somebody has shown a key that is none.
+#[test]
+fn refused_answer_still_stands_for_the_result() {
+    let mut world = World::staffed(6);
+    let (job, _, checkers) = world.checked(&wrong(1));
+    let [idle, friend, _] = checkers[..] else { unreachable!("three checkers") };
+    let made_up = CheckAnswer::Key { trace: wrong(1).trace, key: Hash32::new([7; 32]) };
+    world.act(idle, seal_answer(idle, job, &made_up));
+    world.act(friend, vouch_as(friend, job, &wrong(1)));
+    world.pass(4_000);
+    world.act(idle, show_answer(idle, job, &made_up));
+    let stakes = |world: &World| {
+        [idle, friend].map(|number| STAKE - world.stake(&account(number)).active.units())
+    };
+    assert_eq!(stakes(&world), [0, 0]);
+    world.succeed(account(CHALLENGER), Action::Object { job });
+    world.succeed(account(CHALLENGER), judge_by(job, STEP));
+    assert_eq!(stakes(&world), [10 * PAY, 10 * PAY]);
 }
 
 #[test]

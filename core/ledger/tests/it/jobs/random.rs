@@ -121,7 +121,11 @@ impl Sight<'_> {
         if u.ratio(1, 8)? {
             return Ok(self.objection());
         }
-        Ok(self.entry.result().and_then(|result| self.check_step(&result)))
+        // Some answer for another result than the one that is there.
+        let is_wrong = self.job.as_bytes()[0].is_multiple_of(4);
+        let answered = if is_wrong { Some(lie) } else { self.entry.result() };
+        let is_shown = self.entry.result().is_some();
+        Ok(answered.filter(|_| is_shown).and_then(|result| self.check_step(&result)))
     }
 
     /// Goes on with a run.
@@ -163,7 +167,7 @@ impl Sight<'_> {
             CheckState::Committed { .. } => round
                 .all(|it| it.state != CheckState::Drawn)
                 .then(|| show_answer(self.number, self.job, &answer_to(check, result))),
-            CheckState::Passed | CheckState::Missed => None,
+            CheckState::Passed | CheckState::Missed | CheckState::Refused => None,
         }
     }
 
@@ -511,7 +515,7 @@ fn prop_jobs_end_and_the_honest_lose_nothing() {
 }
 
 /// What the histories below must have seen.
-const EXPECTED: [Reason; 41] = [
+const EXPECTED: [Reason; 42] = [
     Reason::Complained,
     Reason::ComplaintJudged,
     Reason::ComplaintUpheld,
@@ -529,6 +533,7 @@ const EXPECTED: [Reason; 41] = [
     Reason::CheckCommitted,
     Reason::CheckPassed,
     Reason::CheckMissed,
+    Reason::CheckRefused,
     Reason::DisputeOpened,
     Reason::DisputeAnswered,
     Reason::ClaimPicked,

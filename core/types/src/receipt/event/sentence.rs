@@ -46,6 +46,7 @@ impl Event {
             | Self::ResultNotDrawn { .. }
             | Self::CheckCommitted { .. }
             | Self::CheckPassed { .. }
+            | Self::CheckRefused { .. }
             | Self::CheckMissed { .. } => self.sentence_about_work(),
             Self::FeesShared { .. }
             | Self::DisputeOpened { .. }
@@ -119,6 +120,9 @@ impl Event {
             }
             Self::CheckPassed { job, node } => {
                 format!("Node {node} found the result of job {job} right.")
+            }
+            Self::CheckRefused { job, node } => {
+                format!("The answer of node {node} on job {job} does not show that it looked.")
             }
             Self::CheckMissed { job, node } => {
                 format!("Node {node} did not answer on job {job} in time.")

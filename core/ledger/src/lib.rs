@@ -56,7 +56,7 @@ pub use fee::{floor as fee_floor, try_floor as try_fee_floor};
 pub use job::SYNC_OWNERS_MIN;
 pub use job::charges::{Charges, charges};
 pub use job::dispute::{DisputeEntry, Turn};
-pub use job::draw::BEACON_DELAY;
+pub use job::draw::{BEACON_DELAY, drawn_lot};
 pub use job::kept as job_kept;
 pub use job::place::{excluded, run_bond};
 pub use job::{

@@ -249,6 +249,17 @@ wire! {
             /// they lead to the root of the trace.
             tiles: TileAnswer,
         } = 2,
+        /// From whoever was to recompute drawn tiles, could not and has recomputed the whole run.
+        Whole {
+            /// The result that was checked.
+            trace: Hash32,
+            /// What the checker commits to: a root over the digests of all tiles, hashed with its
+            /// name. A key of the trace would show nothing here: it follows from what a provider
+            /// shows for some tiles.
+            known: Hash32,
+            /// The digests of tiles that are drawn after that, and how they lead to both roots.
+            tiles: TileAnswer,
+        } = 3,
     }
 }
 
@@ -265,13 +276,31 @@ impl CheckAnswer {
     /// The result that was checked.
     pub const fn trace(&self) -> Hash32 {
         match self {
-            Self::Key { trace, .. } | Self::Tiles { trace, .. } => *trace,
+            Self::Key { trace, .. } | Self::Tiles { trace, .. } | Self::Whole { trace, .. } => {
+                *trace
+            }
         }
     }
 
-    /// What a checker commits to before any answer is opened.
+    /// Whether judging it takes reading a program; of such answers there is one in a transaction.
+    pub const fn is_long(&self) -> bool {
+        match self {
+            Self::Key { .. } => false,
+            Self::Tiles { .. } | Self::Whole { .. } => true,
+        }
+    }
+
+    /// What a checker commits to before any answer is opened; tiles that are drawn afterwards are
+    /// no part of it.
     pub fn seal(&self, checker: &NodeId, salt: &[u8; 32]) -> Hash32 {
-        tagged(Self::SEAL, &[&self.to_bytes(), checker.as_bytes(), salt])
+        let sealed = match self {
+            Self::Key { .. } | Self::Tiles { .. } => self.to_bytes(),
+            Self::Whole { trace, known, .. } => {
+                let (trace, known, tiles) = (*trace, *known, TileAnswer::EMPTY);
+                Self::Whole { trace, known, tiles }.to_bytes()
+            }
+        };
+        tagged(Self::SEAL, &[&sealed, checker.as_bytes(), salt])
     }
 }
 
@@ -334,6 +363,11 @@ mod tests {
     fn seals_differ_in_every_field_provider_and_salt() {
         let hash = |byte| Hash32::new([byte; 32]);
         let tiles = |byte| TileAnswer::new(vec![byte; 32]).expect("short");
+        let whole = |trace, known, byte| CheckAnswer::Whole {
+            trace: hash(trace),
+            known: hash(known),
+            tiles: tiles(byte),
+        };
         let result =
             RunResult { output: hash(1), trace: hash(2), package: hash(3), package_bytes: 4 };
         let (node, salt) = (NodeId::new([5; 32]), [6; 32]);
@@ -350,7 +384,11 @@ mod tests {
             CheckAnswer::Tiles { trace: hash(1), tiles: tiles(2) }.seal(&node, &salt),
             CheckAnswer::Tiles { trace: hash(1), tiles: tiles(9) }.seal(&node, &salt),
             CheckAnswer::Tiles { trace: hash(9), tiles: tiles(2) }.seal(&node, &salt),
+            whole(1, 2, 3).seal(&node, &salt),
+            whole(9, 2, 3).seal(&node, &salt),
+            whole(1, 9, 3).seal(&node, &salt),
         ];
+        assert_eq!(whole(1, 2, 3).seal(&node, &salt), whole(1, 2, 9).seal(&node, &salt));
         let count = seals.len();
         seals.sort_unstable();
         seals.dedup();

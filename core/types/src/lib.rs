@@ -46,8 +46,8 @@ pub use reason::Reason;
 pub use receipt::{BlockReceipt, Event, Receipt, Status};
 pub use tick::{DurationMs, Height, Tick, TimeError};
 pub use traits::{
-    CertificateCheck, DisputePoint, EquivocationCheck, FillClaim, NoPrograms, ProgramFacts,
-    RunClaim, StepJudge, StepVerdict, TileLot,
+    CertificateCheck, DisputePoint, EquivocationCheck, FillClaim, KnownRun, NoPrograms,
+    ProgramFacts, RunClaim, StepJudge, StepVerdict, TileLot,
 };
 pub use tx::{Action, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError};
 pub use voucher::{PackageRef, Packages, SeatSignature, SeatSignatures, Voucher, Vouchers};

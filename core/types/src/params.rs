@@ -163,6 +163,9 @@ wire! {
         pub audit_tiles: u8,
         /// What a checker of such an audit is paid, as a share of a run's pay.
         pub audit_tiles_pay: Bps,
+        /// What a checker of such an audit that had to recompute the whole run gets of what a check
+        /// of the whole is paid more, out of the provider's pay: it has not shown its tiles.
+        pub audit_unshown: Bps,
         /// What it gets besides for each tile: an answer has many bytes.
         pub audit_tile_fee: Amount,
         /// What a node gets for each transaction that a run or a check needs.
@@ -222,6 +225,7 @@ impl JobParams {
             audit_tiles_from: 1 << 36,
             audit_tiles: 8,
             audit_tiles_pay: Bps::constant(1_000),
+            audit_unshown: Bps::constant(5_000),
             audit_tile_fee: Amount::constant(15_000),
             step_fee: Amount::constant(5_000),
             run_bond: 20,

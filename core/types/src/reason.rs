@@ -213,6 +213,8 @@ reasons! {
         "The provider did not go on in a dispute; those who vouched for the whole run may.";
     CheckRefused = 359, "check_refused",
         "A checker's answer does not show that it looked, so it counts as missed.";
+    TilesNotShown = 360, "tiles_not_shown",
+        "A checker recomputed the whole run; it says that the provider did not show its tiles.";
 }
 
 impl Encode for Reason {

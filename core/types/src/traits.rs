@@ -5,7 +5,7 @@
 //! An implementation must be a pure function of its arguments and the genesis, otherwise nodes
 //! would disagree.
 
-use crate::ids::{Hash32, HeaderDigest};
+use crate::ids::{Hash32, HeaderDigest, NodeId};
 use crate::key::PublicKey;
 use crate::tick::Height;
 
@@ -71,6 +71,17 @@ pub struct TileLot {
     pub tiles: u8,
 }
 
+/// Who says to have computed a whole run of which it was to recompute some tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownRun {
+    /// The node.
+    pub node: NodeId,
+    /// What it has committed to: a root over the digests of all tiles, hashed with its name.
+    pub known: Hash32,
+    /// Which tiles it must show: nobody could know that when it committed.
+    pub lot: TileLot,
+}
+
 /// How evidence decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepVerdict {
@@ -103,6 +114,11 @@ pub trait StepJudge: Send + Sync {
     /// a run: exactly those tiles, and all of them lead to the root of its trace. Takes the time of
     /// reading the program and of some hashes for each tile.
     fn shows_tiles(&self, program: &[u8], run: &RunClaim, lot: &TileLot, shown: &[u8]) -> bool;
+
+    /// Whether these bytes show that a node knew the digests of the tiles that were drawn of a run
+    /// after it had committed to all: they lead to the root of the trace, and to what the node has
+    /// committed to. Takes the time of reading the program and of some hashes for each tile.
+    fn shows_whole(&self, program: &[u8], run: &RunClaim, by: &KnownRun, shown: &[u8]) -> bool;
 
     /// Whether what refuted a run, when a dispute had come to this point, is something that a
     /// checker has vouched for. It must follow from the roots of the run: sums that were stated
@@ -166,6 +182,10 @@ impl StepJudge for NoPrograms {
     }
 
     fn shows_tiles(&self, _: &[u8], _: &RunClaim, _: &TileLot, _shown: &[u8]) -> bool {
+        false
+    }
+
+    fn shows_whole(&self, _: &[u8], _: &RunClaim, _: &KnownRun, _shown: &[u8]) -> bool {
         false
     }
 

@@ -412,33 +412,17 @@ impl State {
                 self.deeds.lost = self.deeds.lost.plus(amount).unwrap_or(Amount::CAP);
                 self.tell.send_replace(self.deeds);
             }
-            Event::DisputeOpened { job, .. } => self.defend(job),
-            Event::ClaimPicked { job, .. } => {
-                self.defend(job);
-                if self.books.undefended.contains(&job) {
-                    self.stand_in(job);
-                }
-            }
-            Event::DefencePassed { job, .. } => {
-                self.books.undefended.insert(job);
-                self.stand_in(job);
-            }
-            Event::DisputeAnswered { job, .. } => self.challenge(job),
+            Event::DisputeOpened { .. }
+            | Event::ClaimPicked { .. }
+            | Event::DefencePassed { .. }
+            | Event::DisputeAnswered { .. }
+            | Event::DisputeEnded { .. } => self.dispute_event(event),
             Event::JobSettled { job, .. }
             | Event::JobFailed { job, .. }
             | Event::JobExpired { job, .. }
             | Event::JobCancelled { job, .. } => self.forget(&job),
             Event::RunEnded { job, node: by, .. } if by == node => self.forget(&job),
-            Event::RunEnded { job, .. } => {
-                self.books.vouched.remove(&job);
-            }
-            Event::CheckMissed { job, node: by } if by == node => {
-                self.books.vouched.remove(&job);
-            }
-            Event::DisputeEnded { job, .. } => {
-                self.books.objections.remove(&job);
-                self.books.undefended.remove(&job);
-            }
+            Event::RunEnded { job, .. } => drop(self.books.vouched.remove(&job)),
             Event::ComplaintRejected { job, about: Message::Inputs, .. }
             | Event::ComplaintLapsed { job, about: Message::Inputs }
                 if self.books.complaints.remove(&job) =>
@@ -457,6 +441,31 @@ impl State {
                 if by == node =>
             {
                 (self.books.seed, self.books.answer) = (None, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// What follows from what others do in a dispute.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only events of disputes come here")]
+    fn dispute_event(&mut self, event: &Event) {
+        match *event {
+            Event::DisputeOpened { job, .. } => self.defend(job),
+            Event::ClaimPicked { job, .. } => {
+                self.defend(job);
+                if self.books.undefended.contains(&job) {
+                    self.stand_in(job);
+                }
+            }
+            Event::DefencePassed { job, .. } => {
+                self.books.undefended.insert(job);
+                self.stand_in(job);
+            }
+            Event::DisputeAnswered { job, .. } => self.challenge(job),
+            Event::DisputeEnded { job, .. } => {
+                self.books.objections.remove(&job);
+                self.books.undefended.remove(&job);
+                self.show(job); // nobody could meanwhile
             }
             _ => {}
         }
@@ -625,10 +634,15 @@ impl State {
     fn show(&mut self, job: JobId) {
         let Some(checked) = self.books.checks.get(&job) else { return };
         let (answer, salt, node) = (checked.answer.clone(), checked.salt, self.node);
+        let run = self.books.vouched.get(&job).and_then(|kept| kept.get().cloned());
         let (config, outbox) = (Arc::clone(&self.config), self.outbox.clone());
         self.tasks.spawn(async move {
-            if check::wait_for_turn(&config, &node, job).await {
-                outbox.reveal_check(job, answer, salt).await;
+            if !check::wait_for_turn(&config, &node, job).await {
+                return;
+            }
+            match check::completed(&config, &node, job, (answer, run)).await {
+                Ok(answer) => outbox.reveal_check(job, answer, salt).await,
+                Err(error) => tracing::warn!(%job, %error, "an answer is not shown"),
             }
         });
     }

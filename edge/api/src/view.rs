@@ -166,10 +166,8 @@ fn listed(event: &Event, list: Listing) -> Listing {
         Event::BeaconRecorded { height, beacon } => {
             list.number("height", height.get()).text("beacon", beacon)
         }
-        Event::ProgramRecorded { program, multiply_adds } => {
-            list.text("program", program).number("multiply_adds", *multiply_adds)
-        }
-        Event::JobPlaced { .. }
+        Event::ProgramRecorded { .. }
+        | Event::JobPlaced { .. }
         | Event::RunEnded { .. }
         | Event::ResultCommitted { .. }
         | Event::ResultRevealed { .. }
@@ -183,6 +181,7 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::ClaimPicked { .. }
         | Event::DefencePassed { .. }
         | Event::CheckRefused { .. }
+        | Event::TilesNotShown { .. }
         | Event::DisputeEnded { .. }
         | Event::RunsDisagreed { .. }
         | Event::JobSettled { .. }

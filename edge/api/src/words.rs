@@ -71,6 +71,7 @@ impl Line {
             | Event::CheckCommitted { .. }
             | Event::CheckPassed { .. }
             | Event::CheckRefused { .. }
+            | Event::TilesNotShown { .. }
             | Event::CheckMissed { .. }
             | Event::DisputeOpened { .. }
             | Event::DisputeAnswered { .. }
@@ -170,6 +171,14 @@ fn of_check(event: &Event) -> Option<Line> {
         Event::CheckRefused { node, .. } => {
             let text = format!("the answer of node {} does not show that it looked.", short(node));
             Line::new("Check refused", text).bad().detail()
+        }
+        Event::TilesNotShown { node, .. } => {
+            let node = short(node);
+            let text = format!(
+                "node {node} computed the whole run, because it was not shown what its tiles read; \
+                 the provider pays for that."
+            );
+            Line::new("Not shown", text).bad()
         }
         Event::CheckMissed { node, .. } => {
             Line::new("Check missed", format!("node {} did not answer in time.", short(node)))

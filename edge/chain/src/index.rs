@@ -261,6 +261,7 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::CheckPassed { node, .. }
         | Event::CheckMissed { node, .. }
         | Event::CheckRefused { node, .. }
+        | Event::TilesNotShown { node, .. }
         | Event::DisputeAnswered { node, .. }
         | Event::ProviderPaid { node, .. }
         | Event::CheckerPaid { node, .. }

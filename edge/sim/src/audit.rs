@@ -176,11 +176,7 @@ impl Audit {
             Event::Staked { .. } | Event::UnbondingStarted { .. } | Event::Unbonded { .. } => {
                 self.book_stake(by.is_some(), event);
             }
-            Event::Slashed { offender, reporter, amount, bounty } => {
-                self.slash(genesis, offender, units(*amount), found);
-                self.pay(reporter, units(*bounty));
-                self.burned += units(*amount) - units(*bounty);
-            }
+            Event::Slashed { .. } => self.book_slash(genesis, event, found),
             Event::PenaltyTaken { .. } | Event::FeesShared { .. } => self.book_fees(event),
             Event::JobQueued { .. }
             | Event::JobCancelled { .. }
@@ -209,6 +205,7 @@ impl Audit {
             | Event::CheckCommitted { .. }
             | Event::CheckPassed { .. }
             | Event::CheckRefused { .. }
+            | Event::TilesNotShown { .. }
             | Event::CheckMissed { .. }
             | Event::DisputeAnswered { .. }
             | Event::DefencePassed { .. }
@@ -232,6 +229,15 @@ impl Audit {
             | Event::ComplaintUpheld { .. }
             | Event::ComplaintRejected { .. }
             | Event::ComplaintLapsed { .. } => {}
+        }
+    }
+
+    /// Books what a seat loses for voting twice.
+    fn book_slash(&mut self, genesis: &Genesis, event: &Event, found: &mut Violations) {
+        if let Event::Slashed { offender, reporter, amount, bounty } = event {
+            self.slash(genesis, offender, units(*amount), found);
+            self.pay(reporter, units(*bounty));
+            self.burned += units(*amount) - units(*bounty);
         }
     }
 

@@ -11,11 +11,13 @@ use crate::dispute::{
 use crate::program::Program;
 use crate::tensor::Tensor;
 use crate::trace::{
-    Handover, Opening, OutputOpening, Subject, TilePlace, check_answer, drawn_tiles, judge_output,
-    outputs_root,
+    Handover, Knower, Opening, OutputOpening, Subject, TilePlace, check_answer, check_whole,
+    drawn_tiles, judge_output, outputs_root,
 };
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, encode_list};
-use tg_types::{DisputePoint, FillClaim, ProgramFacts, RunClaim, StepJudge, StepVerdict, TileLot};
+use tg_types::{
+    DisputePoint, FillClaim, KnownRun, ProgramFacts, RunClaim, StepJudge, StepVerdict, TileLot,
+};
 
 /// What can end a dispute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +154,12 @@ impl StepJudge for TensorJudge {
         let Ok(program) = Program::from_bytes(program) else { return false };
         let tiles = drawn_tiles(&program, lot);
         check_answer(&program, (&run.salt, &run.trace), &tiles, shown)
+    }
+
+    fn shows_whole(&self, program: &[u8], run: &RunClaim, by: &KnownRun, shown: &[u8]) -> bool {
+        let Ok(program) = Program::from_bytes(program) else { return false };
+        let by = Knower { node: &by.node, known: &by.known, lot: &by.lot };
+        check_whole(&program, (&run.salt, &run.trace), &by, shown)
     }
 
     fn has_vouched(

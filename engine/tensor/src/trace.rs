@@ -21,6 +21,7 @@ pub(crate) mod testing;
 mod tests;
 #[cfg(test)]
 mod tile_tests;
+mod whole;
 mod witness;
 
 pub use audit::{
@@ -34,6 +35,7 @@ pub use opening::{
 pub use shown::{
     SHOWN_SIBLINGS_MAX, SHOWN_TILES_MAX, ShownTile, ShownTiles, TileAudit, TileAuditError,
 };
+pub use whole::{Knower, check_whole, known_root, whole_answer};
 pub use witness::{Run, Witness, WitnessError};
 
 use crate::commit::{
@@ -198,6 +200,24 @@ impl Trace {
     #[must_use]
     pub const fn salt(&self) -> &Salt {
         &self.salt
+    }
+
+    /// The same tree over other leaves: what becomes of the digest of each tile.
+    fn mapped(
+        &self,
+        program: &Program,
+        leaf: impl Fn(&Hash32) -> Hash32,
+    ) -> Result<Self, TraceError> {
+        let operations = program.operations().len();
+        let digests: Vec<Hash32> = self.digests.iter().map(leaf).collect();
+        let mut mapped = Self { digests, roots: Vec::with_capacity(operations), ..self.clone() };
+        for (operation, stated) in program.operations().iter().enumerate() {
+            let tiles = mapped.tiles(operation);
+            let tiles = tiles.ok_or(TraceError::Operation { operation, operations })?;
+            let root = value_root(stated.spec.len, stated.spec.width(), &top(tiles));
+            mapped.roots.push(root);
+        }
+        Ok(mapped)
     }
 
     /// The roots of the operations' outputs, in order.

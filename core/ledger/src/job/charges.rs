@@ -18,6 +18,9 @@ pub struct Charges {
     pub fees: Amount,
     /// What each check gets for its transactions: answers about tiles are long.
     pub check_fees: Amount,
+    /// What of a run's pay each checker of tiles gets besides that had to recompute all of it,
+    /// because the provider did not show its tiles.
+    pub unshown: Amount,
     /// The share of results that is drawn.
     pub draw_share: Bps,
     /// What is locked; nothing costs more.
@@ -46,8 +49,19 @@ pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charge
         }
     };
     let check_pay = spec.pay.share_floor(share);
+    let unshown = match extent {
+        Extent::Whole => Amount::ZERO,
+        Extent::Tiles => {
+            let more =
+                spec.pay.share_floor(jobs.audit_pay).minus(check_pay).unwrap_or(Amount::ZERO);
+            // Whoever has done the work keeps some of its pay, whatever its checkers say.
+            let most = spec.pay.units() / u64::from(checkers).saturating_add(1);
+            more.share_floor(jobs.audit_unshown).min(Amount::new(most).ok()?)
+        }
+    };
     let (runs, pay, escrow) = (spec.tier.runs(), spec.pay, Amount::ZERO);
-    let parts = Charges { runs, pay, checkers, check_pay, fees, check_fees, draw_share, escrow };
+    let parts =
+        Charges { runs, pay, checkers, check_pay, fees, check_fees, unshown, draw_share, escrow };
     let escrow = parts.of(spec.tier.runs_paid_max().into(), checkers.into())?;
     Some(Charges { escrow, ..parts })
 }
@@ -88,6 +102,8 @@ mod tests {
         };
         let check = |(tier, extent), runs, checks, most: [usize; 2], total: u64| {
             let charges = charges(&params, &spec(tier), extent).expect("small");
+            let unshown = if extent == Extent::Tiles { 30_000 } else { 0 };
+            assert_eq!(charges.unshown.units(), unshown);
             assert_eq!((usize::from(charges.runs), usize::from(charges.checkers)), (runs, checks));
             assert_eq!(charges.of(most[0], most[1]), Some(charges.escrow));
             assert_eq!(charges.of(runs, checks).map(Amount::units), Some(total));
@@ -98,5 +114,28 @@ mod tests {
         check((Tier::Audit, Extent::Tiles), 1, 2, [1, 2], 110_000 + 2 * (10_000 + 130_000));
         check((Tier::Sync, Extent::Whole), 1, 7, [1, 7], 670_000);
         check((Tier::Redundant { replicas: 2 }, Extent::Whole), 2, 0, [3, 0], 220_000);
+    }
+
+    #[test]
+    fn provider_keeps_some_of_its_pay_however_many_checkers_recompute_it() {
+        let mut params = Params::local();
+        params.jobs.audit_unshown = tg_types::Bps::WHOLE;
+        let hash = Hash32::new([0; 32]);
+        let spec = JobSpec {
+            work: Work::Opaque { task: hash },
+            package: hash,
+            package_bytes: 0,
+            result_key: ResultKey::NONE,
+            needs: Needs::ANY,
+            tier: Tier::Audit,
+            pay: Amount::constant(100_000),
+            run_max: DurationMs::SECOND,
+            expires_after: DurationMs::MINUTE,
+        };
+        for checkers in 1..=16 {
+            params.jobs.audit_checkers = checkers;
+            let charges = charges(&params, &spec, Extent::Tiles).expect("small");
+            assert!(charges.unshown.units() * u64::from(checkers) < spec.pay.units());
+        }
     }
 }

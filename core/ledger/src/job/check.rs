@@ -2,13 +2,18 @@
 //! copy. An answer only accepts; whoever finds a result wrong objects instead ([`super::dispute`]).
 //! It must contain what nobody knows who has not looked: a key of the trace, which follows from the
 //! whole run ([`TraceSecret`]), or the digests of the tiles that the checker's lot draws
-//! ([`tg_types::StepJudge::shows_tiles`]). Accepting without looking earns a fine: the first answer
+//! ([`tg_types::StepJudge::shows_tiles`]). Who could not recompute those, because the provider did
+//! not show what they read, may show that it has recomputed the whole run: it commits to all
+//! digests, and a beacon that nobody knew then draws which it must show
+//! ([`tg_types::StepJudge::shows_whole`]). Accepting without looking earns a fine: the first answer
 //! that fits its seal is the only one, and if it is wrong the check will have been missed. Others
 //! are drawn at its date and not before, so that nobody chooses the beacon that draws them.
 
 use tg_types::ids::{Hash32, JobId, NodeId};
 use tg_types::tx::{OpenedCheck, Sealed};
-use tg_types::{CheckAnswer, Event, JobStatus, Reason, Tick, TileLot, TraceSecret};
+use tg_types::{
+    CheckAnswer, Event, Height, JobStatus, KnownRun, Reason, Tick, TileLot, TraceSecret,
+};
 
 use super::record::{Check, CheckState, Draw, JobEntry};
 use super::{draw, run, settle};
@@ -61,7 +66,7 @@ fn commit_one(
         return Err(Reason::CheckNotThere.into());
     }
 
-    check.state = CheckState::Committed { seal };
+    check.state = CheckState::Committed { seal, opened: None };
     check.deadline = Tick::MAX;
     let round = check.round;
     open_round(session, job, &mut entry, round)?;
@@ -81,8 +86,9 @@ pub(crate) fn open_round(
         return Ok(());
     }
     let until = session.env.tick.plus(session.params.jobs.answer_within)?;
-    for check in entry.checks.as_mut_slice() {
-        if check.round == round && matches!(check.state, CheckState::Committed { .. }) {
+    for check in entry.checks.as_mut_slice().iter_mut().filter(|check| check.round == round) {
+        if let CheckState::Committed { opened, .. } = &mut check.state {
+            opened.get_or_insert(session.env.height);
             check.deadline = until;
         }
     }
@@ -103,7 +109,7 @@ pub(crate) fn reveal(
 ) -> Result<(), Fail> {
     let node = run::speaker(call);
     // Judging tiles takes reading a program, and nobody has room for two answers of full length.
-    let is_long = |item: &&OpenedCheck| matches!(item.answer, CheckAnswer::Tiles { .. });
+    let is_long = |item: &&OpenedCheck| item.answer.is_long();
     if answers.iter().filter(is_long).count() > 1 {
         return Err(Reason::CheckKeyWrong.into());
     }
@@ -113,43 +119,33 @@ pub(crate) fn reveal(
 fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> Result<(), Fail> {
     let OpenedCheck { job, answer, salt } = item;
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
-    let trace = entry.result().map(|result| result.trace);
-    let claim = entry.claim();
     let is_checking = entry.status == JobStatus::Checking;
-    let round = entry.check_of(node).ok_or(Reason::CheckUnknown)?.round;
-    let is_open = is_checking && is_round_open(&entry, round);
-    let check = entry.check_of(node).ok_or(Reason::CheckUnknown)?;
-    let CheckState::Committed { seal } = check.state else {
+    let check = entry.check_of(node).ok_or(Reason::CheckUnknown)?.clone();
+    let CheckState::Committed { seal, opened } = check.state else {
         return Err(Reason::CheckNotThere.into());
     };
-    if !is_open {
+    let Some(opened) = opened.filter(|_| is_checking) else {
         return Err(Reason::CheckNotThere.into());
-    }
+    };
     let is_sealed = answer.seal(node, salt) == seal || planted!(session.rules, SkipSeal);
     if !is_sealed {
         return Err(Reason::SealWrong.into());
     }
-    let is_done = match (answer, check.lot) {
-        _ if Some(answer.trace()) != trace => false,
-        (CheckAnswer::Key { trace, key }, None) => TraceSecret::is_key(trace, round, key),
-        (CheckAnswer::Tiles { tiles, .. }, Some(lot)) => {
-            let claim = claim.ok_or(ApplyError::Incomplete(keys::job(job)))?;
-            let bytes = program::bytes(session, &claim.program)?;
-            let lot = TileLot { lot, tiles: session.params.jobs.audit_tiles };
-            let is_shown = session.rules.judge.shows_tiles(&bytes, &claim, &lot, tiles.as_slice());
-            is_shown || planted!(session.rules, TrustTiles)
-        }
-        (CheckAnswer::Key { .. }, Some(_)) | (CheckAnswer::Tiles { .. }, None) => false,
-    };
+    let is_done = is_done(session, job, &entry, (&check, opened), answer)?;
+
+    let check = entry.check_of(node).ok_or(Reason::CheckUnknown)?;
     if !is_done {
         check.state = CheckState::Refused;
         session.emit(Event::CheckRefused { job: *job, node: *node });
         return Ok(session.tables.jobs.put(job.as_bytes(), Some(entry))?);
     }
-
     check.state = CheckState::Passed;
     check.deadline = Tick::MAX;
     session.emit(Event::CheckPassed { job: *job, node: *node });
+    if matches!(answer, CheckAnswer::Whole { .. }) {
+        check.lot = None;
+        session.emit(Event::TilesNotShown { job: *job, node: *node });
+    }
     let Draw::Drawn { needed, .. } = entry.draw else {
         return Ok(session.tables.jobs.put(job.as_bytes(), Some(entry))?);
     };
@@ -161,4 +157,41 @@ fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> R
     }
     // All have answered, but fewer were drawn than are needed.
     Ok(draw::draw_again(session, job, entry)?)
+}
+
+/// Whether an answer shows that its check was done, whose round was opened at this height.
+fn is_done(
+    session: &mut Session<'_>,
+    job: &JobId,
+    entry: &JobEntry,
+    (check, opened): (&Check, Height),
+    answer: &CheckAnswer,
+) -> Result<bool, Fail> {
+    if Some(answer.trace()) != entry.result().map(|result| result.trace) {
+        return Ok(false);
+    }
+    let tiles = session.params.jobs.audit_tiles;
+    let (lot, shown) = match (answer, check.lot) {
+        (CheckAnswer::Key { trace, key }, None) => {
+            return Ok(TraceSecret::is_key(trace, check.round, key));
+        }
+        (CheckAnswer::Tiles { tiles: shown, .. }, Some(lot)) => (TileLot { lot, tiles }, shown),
+        (CheckAnswer::Whole { tiles: shown, .. }, Some(lot)) => {
+            (draw::whole_lot(session, opened, &TileLot { lot, tiles })?, shown)
+        }
+        (CheckAnswer::Key { .. }, Some(_))
+        | (CheckAnswer::Tiles { .. } | CheckAnswer::Whole { .. }, None) => return Ok(false),
+    };
+    let claim = entry.claim().ok_or(ApplyError::Incomplete(keys::job(job)))?;
+    let bytes = program::bytes(session, &claim.program)?;
+    let judge = &session.rules.judge;
+    let is_shown = match answer {
+        CheckAnswer::Key { .. } => false,
+        CheckAnswer::Tiles { .. } => judge.shows_tiles(&bytes, &claim, &lot, shown.as_slice()),
+        CheckAnswer::Whole { known, .. } => {
+            let by = KnownRun { node: check.node, known: *known, lot };
+            judge.shows_whole(&bytes, &claim, &by, shown.as_slice())
+        }
+    };
+    Ok(is_shown || planted!(session.rules, TrustTiles))
 }

@@ -8,11 +8,11 @@ use std::ops::Range;
 use tg_types::genesis::NetworkKind;
 use tg_types::hash::{Tag, tagged};
 use tg_types::ids::{Hash32, JobId, NodeId};
-use tg_types::{AccountId, Amount, Bps, Event, Extent, Height, Tick, Tier};
+use tg_types::{AccountId, Amount, Bps, Event, Extent, Height, Reason, Tick, Tier, TileLot};
 
 use super::record::{Check, CheckState, Draw, JobEntry};
 use super::{SYNC_OWNERS_MIN, check, run, settle};
-use crate::error::{ApplyError, Stop};
+use crate::error::{ApplyError, Fail, Stop};
 use crate::keys;
 use crate::list::{self, ListOf};
 use crate::node::{self, OwnerSeat};
@@ -275,6 +275,25 @@ fn tile_lot(job: &JobId, extent: Extent, lot: &Lot, node: &NodeId) -> Option<Has
         Extent::Whole => None,
         Extent::Tiles => Some(tagged(LOT, &pieces)),
     }
+}
+
+/// Which tiles a checker must show that says to have recomputed the whole run, after its round was
+/// opened at a height: by a beacon that nobody knew when the round committed. Refused until that is
+/// there, and once it is forgotten, so that nobody waits for a better one.
+pub(crate) fn whole_lot(
+    session: &mut Session<'_>,
+    opened: Height,
+    lot: &TileLot,
+) -> Result<TileLot, Fail> {
+    let height = opened.plus(BEACON_DELAY)?;
+    let entry = session.tables.beacons.get(&keys::ring_id(height))?.copied();
+    let entry = entry.filter(|entry| entry.height == height).ok_or(Reason::CheckNotThere)?;
+    Ok(drawn_lot(&entry.beacon, lot))
+}
+
+/// The lot that a beacon draws for such a checker.
+pub fn drawn_lot(beacon: &Hash32, lot: &TileLot) -> TileLot {
+    TileLot { lot: tagged(LOT, &[beacon.as_bytes(), lot.lot.as_bytes(), b"whole"]), ..*lot }
 }
 
 /// What a check of this job puts at risk.

@@ -136,7 +136,8 @@ wire! {
         pub bond: Amount,
         /// In which round it was drawn.
         pub round: u8,
-        /// What its tiles are drawn by; absent if it is to recompute the whole run.
+        /// What its tiles are drawn by; absent if it is to recompute the whole run, or has shown
+        /// that it did.
         pub lot: Option<Hash32>,
         /// When the next step must be there.
         pub deadline: Tick,
@@ -155,6 +156,8 @@ wire! {
         Committed {
             /// To this.
             seal: Hash32,
+            /// The block from which on answers of its round may be shown, if that has come.
+            opened: Option<Height>,
         } = 2,
         /// It found the result right, and has shown that it looked.
         Passed = 3,
@@ -260,8 +263,8 @@ impl JobEntry {
         self.live().find_map(Run::result)
     }
 
-    /// Checks that have vouched for the whole run, or committed to that: their nodes may answer in a
-    /// dispute if the provider does not.
+    /// Checks that have vouched for the whole run, or committed to that: their nodes may answer in
+    /// a dispute if the provider does not.
     pub fn stand_ins(&self) -> impl Iterator<Item = &Check> {
         let checks = self.checks.as_slice().iter();
         checks.filter(|check| check.has_answered() && check.lot.is_none())

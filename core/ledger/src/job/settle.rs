@@ -2,9 +2,9 @@
 //! passes through here, so that the escrow leaves exactly once and no bond stays behind.
 
 use tg_types::ids::{AccountId, JobId, NodeId};
-use tg_types::{Amount, Bps, Event, JobStatus, Reason};
+use tg_types::{Amount, Bps, Event, Extent, JobStatus, Reason};
 
-use super::charges::{Charges, charges};
+use super::charges::charges;
 use super::place;
 use super::record::{Check, CheckState, Checks, JobEntry, Run, RunState};
 use crate::due::{self, DueItem};
@@ -31,11 +31,17 @@ pub(crate) fn accept(
     let charged = prices.of(runs.len(), count).ok_or_else(unpayable)?;
     let refund = entry.escrow.minus(charged)?;
 
+    // What checkers get besides that had to recompute what was not shown, its provider does not.
+    let unshown = checks.iter().filter(passed).filter(|check| was_unshown(entry.extent, check));
+    let unshown = prices.unshown.times(unshown.count().try_into().unwrap_or(u64::MAX))?;
+    let pay = prices.pay.minus(unshown)?;
     for run in &runs {
-        pay_run(session, job, run, &prices)?;
+        pay_run(session, job, run, (pay, prices.fees))?;
     }
     for check in checks.iter().filter(passed) {
-        pay_check(session, job, check, &prices)?;
+        let is_unshown = was_unshown(entry.extent, check);
+        let more = if is_unshown { prices.unshown } else { Amount::ZERO };
+        pay_check(session, job, check, (prices.check_pay.plus(more)?, prices.check_fees))?;
     }
     release_checks(session, &mut entry)?;
     let escrow = entry.escrow;
@@ -48,16 +54,21 @@ pub(crate) fn accept(
     Ok(())
 }
 
+/// Whether a checker of tiles has shown that it recomputed the whole run.
+fn was_unshown(extent: Extent, check: &Check) -> bool {
+    extent == Extent::Tiles && check.lot.is_none()
+}
+
 fn pay_run(
     session: &mut Session<'_>,
     job: &JobId,
     run: &Run,
-    prices: &Charges,
+    (pay, fees): (Amount, Amount),
 ) -> Result<(), Stop> {
     release_run(session, job, run)?;
-    let (pay, now) = (prices.pay, session.env.tick);
+    let now = session.env.tick;
     node::update(session, &run.node, |node| node.judge(true, pay, now))?;
-    pay_owner_and_node(session, (&run.owner, &run.node), pay, prices.fees)?;
+    pay_owner_and_node(session, (&run.owner, &run.node), pay, fees)?;
     if planted!(session.rules, PayTwiceOnSettle) {
         pay_owner_and_node(session, (&run.owner, &run.node), pay, Amount::ZERO)?;
     }
@@ -70,11 +81,11 @@ fn pay_check(
     session: &mut Session<'_>,
     job: &JobId,
     check: &Check,
-    prices: &Charges,
+    (pay, fees): (Amount, Amount),
 ) -> Result<(), Stop> {
-    let (pay, now) = (prices.check_pay, session.env.tick);
+    let now = session.env.tick;
     node::update(session, &check.node, |node| node.judge(true, pay, now))?;
-    pay_owner_and_node(session, (&check.owner, &check.node), pay, prices.check_fees)?;
+    pay_owner_and_node(session, (&check.owner, &check.node), pay, fees)?;
     let (node, owner) = (check.node, check.owner);
     session.emit(Event::CheckerPaid { job: *job, node, owner, amount: pay });
     Ok(())

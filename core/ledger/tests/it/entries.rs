@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries 054feb3ec9dbe758a78aab4b936439996b8dd17569ee99cd1fdfd6a172a537d1"]
+    expect!["127 entries 066b1e835adbda9778df0c620858c1f4ebc6a8fb0334c06b762128c16804c8de"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

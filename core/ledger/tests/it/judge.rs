@@ -5,8 +5,8 @@
 
 use tg_types::hash::sha256;
 use tg_types::{
-    DisputePoint, FillClaim, Hash32, JobSpec, ProgramFacts, RunClaim, RunResult, StepJudge,
-    StepVerdict, TileLot, TraceSecret, Work,
+    DisputePoint, FillClaim, Hash32, JobSpec, KnownRun, NodeId, ProgramFacts, RunClaim, RunResult,
+    StepJudge, StepVerdict, TileLot, TraceSecret, Work,
 };
 
 /// Evidence that convicts, whatever is true.
@@ -77,6 +77,11 @@ pub(crate) fn tile_answer(trace: &Hash32, lot: &TileLot) -> Vec<u8> {
     sha256(&[b"tiles", trace.as_bytes(), lot.lot.as_bytes(), &[lot.tiles]]).to_vec()
 }
 
+/// What a node commits to that has computed the whole run with this trace.
+pub(crate) fn known_root(trace: &Hash32, node: &NodeId) -> Hash32 {
+    Hash32::new(sha256(&[b"known", trace.as_bytes(), node.as_bytes()]))
+}
+
 /// Evidence that convicts whoever stated a false sum in the dispute.
 pub(crate) const FALSE_SUM: &[u8] = b"sum";
 
@@ -92,6 +97,11 @@ impl StepJudge for TestJudge {
     fn shows_tiles(&self, program: &[u8], run: &RunClaim, lot: &TileLot, shown: &[u8]) -> bool {
         assert_eq!(program_id(program), run.program, "the run's own program");
         shown == tile_answer(&run.trace, lot)
+    }
+
+    fn shows_whole(&self, program: &[u8], run: &RunClaim, by: &KnownRun, shown: &[u8]) -> bool {
+        assert_eq!(program_id(program), run.program, "the run's own program");
+        by.known == known_root(&run.trace, &by.node) && shown == tile_answer(&run.trace, &by.lot)
     }
 
     fn has_vouched(

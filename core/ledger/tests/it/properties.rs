@@ -399,7 +399,7 @@ fn prop_histories_conserve_money_and_replay_the_same() {
 /// ending must occur that does not need a history of its own.
 #[test]
 fn histories_reach_almost_every_ending() {
-    let bytes: Vec<u8> = (0..4_096_u32).flat_map(|n| sha256(&[&n.to_be_bytes()])).collect();
+    let bytes: Vec<u8> = (0..6_144_u32).flat_map(|n| sha256(&[&n.to_be_bytes()])).collect();
     let mut endings = Endings::new();
     for part in bytes.chunks(1 << 12) {
         any_history(&mut Unstructured::new(part), &mut endings).expect("bytes suffice");

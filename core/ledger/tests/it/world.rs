@@ -199,6 +199,7 @@ pub(crate) fn job_params() -> JobParams {
         audit_tiles_from: u64::MAX,
         audit_tiles: 4,
         audit_tiles_pay: Bps::constant(300),
+        audit_unshown: Bps::constant(5_000),
         audit_tile_fee: units(50),
         step_fee: units(60),
         run_bond: 20,

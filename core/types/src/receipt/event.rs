@@ -470,6 +470,14 @@ wire! {
             /// Which node.
             node: NodeId,
         } = 53,
+        /// A checker of tiles found a result right by recomputing the whole run: it says that the
+        /// provider did not show what its tiles read.
+        TilesNotShown {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+        } = 54,
     }
 }
 
@@ -529,6 +537,7 @@ impl Event {
             Self::ComplaintLapsed { .. } => Reason::ComplaintLapsed,
             Self::DefencePassed { .. } => Reason::DefencePassed,
             Self::CheckRefused { .. } => Reason::CheckRefused,
+            Self::TilesNotShown { .. } => Reason::TilesNotShown,
         }
     }
 
@@ -564,7 +573,8 @@ impl Event {
             | Self::ComplaintRejected { job, .. }
             | Self::ComplaintLapsed { job, .. }
             | Self::DefencePassed { job, .. }
-            | Self::CheckRefused { job, .. } => Some(*job),
+            | Self::CheckRefused { job, .. }
+            | Self::TilesNotShown { job, .. } => Some(*job),
             Self::AccountCredited { .. }
             | Self::Transferred { .. }
             | Self::Staked { .. }

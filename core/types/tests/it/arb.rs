@@ -154,10 +154,10 @@ arb_from! {
     };
     CheckAnswer: u => {
         let trace = Hash32::arb(u)?;
-        if u.arbitrary()? {
-            Self::Key { trace, key: Hash32::arb(u)? }
-        } else {
-            Self::Tiles { trace, tiles: Arb::arb(u)? }
+        match u.int_in_range(1..=3)? {
+            1 => Self::Key { trace, key: Hash32::arb(u)? },
+            2 => Self::Tiles { trace, tiles: Arb::arb(u)? },
+            _ => Self::Whole { trace, known: Hash32::arb(u)?, tiles: Arb::arb(u)? },
         }
     };
     Sealed: u => Self { job: JobId::arb(u)?, seal: Hash32::arb(u)? };
@@ -316,7 +316,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=53)? {
+        Ok(match u.int_in_range(1..=54)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -408,6 +408,7 @@ fn step(u: &mut Unstructured<'_>, number: u8, node: NodeId, job: JobId) -> Resul
         }
         52 => Event::DefencePassed { job, deadline: Tick::arb(u)? },
         53 => Event::CheckRefused { job, node },
+        54 => Event::TilesNotShown { job, node },
         _ => Event::RunsDisagreed { job },
     })
 }

@@ -13,11 +13,14 @@ use super::{AgentConfig, Tools};
 use crate::tensor_run::TensorRun;
 use std::sync::Arc;
 use std::time::Duration;
-use tg_ledger::{Check, CheckState, JobEntry, keys};
+use tg_ledger::{BEACON_DELAY, BeaconEntry, Check, CheckState, JobEntry, drawn_lot, keys};
 use tg_types::{CheckAnswer, Hash32, JobId, JobStatus, NodeId, RunResult, TileLot};
 
 /// How often to look whether something has happened.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How often to look for a beacon: longer than an answer may take.
+const BEACON_LOOKS_MAX: u32 = 600;
 
 /// An answer that is not shown yet.
 pub(crate) struct Checked {
@@ -65,13 +68,13 @@ pub(crate) async fn check(
         return Ok(Verdict::Wrong(Arc::new(run)));
     }
     let answer = match lot {
-        Some(lot) => tiles::answer_from_run(&run, &result, &lot)?,
+        Some(_) => tiles::whole_sealed(&run, &result, node)?,
         None => {
             let key = run.trace().secret().key(round).ok_or(WorkError::Unknown)?;
             CheckAnswer::Key { trace: result.trace, key }
         }
     };
-    let run = lot.is_none().then(|| Arc::new(run));
+    let run = Some(Arc::new(run));
     Ok(Verdict::Right(Box::new(Checked { answer, salt, run })))
 }
 
@@ -110,6 +113,48 @@ async fn shown(config: &AgentConfig, node: &NodeId, job: JobId) -> Result<Shown,
             Some(_) | None => tokio::time::sleep(LOOK).await,
         }
     }
+}
+
+/// An answer as it is shown: who has recomputed a run of which tiles were asked for shows those
+/// that are drawn once its round is open.
+pub(crate) async fn completed(
+    config: &AgentConfig,
+    node: &NodeId,
+    job: JobId,
+    (answer, run): (CheckAnswer, Option<Arc<TensorRun>>),
+) -> Result<CheckAnswer, WorkError> {
+    let CheckAnswer::Whole { trace, known, .. } = answer else { return Ok(answer) };
+    let run = run.ok_or(WorkError::Unknown)?;
+    let lot = drawn_after(config, node, job).await?;
+    let node = *node;
+    let shown = tokio::task::spawn_blocking(move || tiles::whole_tiles(&run, &node, &lot));
+    let tiles = shown.await.map_err(|_| WorkError::Panicked)??;
+    Ok(CheckAnswer::Whole { trace, known, tiles })
+}
+
+/// Waits for the beacon that draws the tiles of who has recomputed the whole run.
+async fn drawn_after(
+    config: &AgentConfig,
+    node: &NodeId,
+    job: JobId,
+) -> Result<TileLot, WorkError> {
+    let tiles = config.gateway.params().jobs.audit_tiles;
+    for _ in 0..BEACON_LOOKS_MAX {
+        let entry = patience::job(config, job, |_| true).await?;
+        let mut checks = entry.checks.as_slice().iter();
+        let ours = checks.find(|check| check.node == *node && check.is_open());
+        let ours = ours.ok_or(WorkError::Unknown)?;
+        if let (CheckState::Committed { opened: Some(opened), .. }, Some(lot)) =
+            (ours.state, ours.lot)
+            && let Ok(height) = opened.plus(BEACON_DELAY)
+            && let Some(found) = config.gateway.entry::<BeaconEntry>(keys::beacon(height)).await?
+            && found.height == height
+        {
+            return Ok(drawn_lot(&found.beacon, &TileLot { lot, tiles }));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Err(WorkError::Unknown)
 }
 
 /// Waits until everybody of our round has committed or missed; false if that no longer matters.

@@ -148,7 +148,7 @@ fn actions(items: Vec<Item>) -> Vec<Action> {
     show(reveals, &mut actions);
     batches(&check_commits, &mut actions, |seals| Action::CommitChecks { seals });
     // An answer about tiles may fill a transaction, and the ledger takes one at a time.
-    let is_long = |opened: &OpenedCheck| matches!(opened.answer, CheckAnswer::Tiles { .. });
+    let is_long = |opened: &OpenedCheck| opened.answer.is_long();
     let (long, short): (Vec<_>, Vec<_>) = check_reveals.into_iter().partition(is_long);
     batches(&short, &mut actions, |answers| Action::RevealChecks { answers });
     for answer in long {

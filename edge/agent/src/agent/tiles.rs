@@ -2,7 +2,8 @@
 //! computed from, and recomputes them; a provider answers that from the run it has kept.
 //!
 //! A provider that is gone, slow or wrong only costs time: then the checker computes the whole run,
-//! which shows whether the result is right, and has all digests itself.
+//! which shows whether the result is right, and has all digests itself. It is paid for that by the
+//! provider, if it shows that it did: it commits to all digests before some of them are drawn.
 
 use super::AgentConfig;
 use crate::tensor_run::{TensorRun, TensorRunError, check_inputs, trace_salt};
@@ -12,10 +13,12 @@ use tg_gateway::message::{Failure, Reply, Request, TILES_PART_BYTES_MAX, TILES_P
 use tg_gateway::{GatewayError, TensorInputs};
 use tg_ledger::JobEntry;
 use tg_net::PeerId;
-use tg_tensor::trace::{ShownTiles, TileAudit, TileAuditError, answer_of, drawn_tiles};
+use tg_tensor::trace::{
+    ShownTiles, TileAudit, TileAuditError, TraceError, drawn_tiles, known_root, whole_answer,
+};
 use tg_types::{
-    Bytes, CheckAnswer, Decode as _, DecodeError, DurationMs, Encode as _, JobId, RunResult,
-    TileAnswer, TileLot,
+    Bytes, CheckAnswer, Decode as _, DecodeError, DurationMs, Encode as _, JobId, NodeId,
+    RunResult, TileAnswer, TileLot,
 };
 
 /// How long a provider may take to show all that a checker asks for.
@@ -43,6 +46,8 @@ pub(crate) enum TilesError {
     Audit(#[from] TileAuditError),
     #[error("answer is too long")]
     Long,
+    #[error("trace does not fit its program")]
+    Trace(#[from] TraceError),
     #[error("the computation did not end well")]
     Panicked,
 }
@@ -116,16 +121,26 @@ async fn ask(config: &AgentConfig, provider: PeerId, job: JobId) -> Result<Vec<u
     Ok(all)
 }
 
-/// The answer of whoever has computed the whole run.
-pub(crate) fn answer_from_run(
+/// What whoever has computed the whole run commits to. The tiles that it shows are drawn later.
+pub(crate) fn whole_sealed(
     run: &TensorRun,
     result: &RunResult,
-    lot: &TileLot,
+    node: &NodeId,
 ) -> Result<CheckAnswer, TilesError> {
     let witness = run.witness()?;
-    let drawn = drawn_tiles(witness.program(), lot);
-    let tiles = answer_of(witness.program(), run.trace(), &drawn).ok_or(TilesError::Long)?;
-    answer(result, tiles)
+    let known = known_root(witness.program(), run.trace(), node)?;
+    Ok(CheckAnswer::Whole { trace: result.trace, known, tiles: TileAnswer::EMPTY })
+}
+
+/// The tiles that it shows when they are drawn.
+pub(crate) fn whole_tiles(
+    run: &TensorRun,
+    node: &NodeId,
+    lot: &TileLot,
+) -> Result<TileAnswer, TilesError> {
+    let witness = run.witness()?;
+    let tiles = whole_answer(witness.program(), run.trace(), node, lot).ok_or(TilesError::Long)?;
+    TileAnswer::new(tiles).map_err(|_| TilesError::Long)
 }
 
 fn answer(result: &RunResult, tiles: Vec<u8>) -> Result<CheckAnswer, TilesError> {

@@ -277,6 +277,9 @@ const fn status_word(status: JobStatus) -> &'static str {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
 pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
     match event {
+        Event::ProgramRecorded { program, multiply_adds } => {
+            list.text("program", program).number("multiply_adds", *multiply_adds)
+        }
         Event::JobPlaced { job, node, run, deadline } => list
             .text("job", job)
             .text("node", node)
@@ -296,6 +299,7 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
         | Event::CheckCommitted { job, node }
         | Event::CheckPassed { job, node }
         | Event::CheckRefused { job, node }
+        | Event::TilesNotShown { job, node }
         | Event::CheckMissed { job, node } => list.text("job", job).text("node", node),
         Event::ResultNotDrawn { job } | Event::RunsDisagreed { job } => list.text("job", job),
         Event::DisputeOpened { job, challenger, bond } => {

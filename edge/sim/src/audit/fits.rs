@@ -154,9 +154,9 @@ fn fits_jobs(
 fn follows_result(sender: AccountId, jobs: &[JobId], event: &Event) -> bool {
     match event {
         Event::ResultRevealed { job, node, .. } => is_node(sender, node) && jobs.contains(job),
-        Event::CheckPassed { job, node } | Event::CheckRefused { job, node } => {
-            is_node(sender, node) && jobs.contains(job)
-        }
+        Event::CheckPassed { job, node }
+        | Event::CheckRefused { job, node }
+        | Event::TilesNotShown { job, node } => is_node(sender, node) && jobs.contains(job),
         Event::ProviderPaid { job, .. }
         | Event::CheckerPaid { job, .. }
         | Event::CheckDrawn { job, .. }

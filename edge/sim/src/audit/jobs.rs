@@ -4,7 +4,7 @@
 //! that was never shown, or a node that comes back without its owner shows here.
 
 use crate::violation::{Invariant, Violations};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tg_ledger::{Charges, charges, run_bond};
 use tg_types::{
     amount::Amount,
@@ -88,6 +88,8 @@ struct JobBook {
     /// How the last run of a node ended, if nobody has paid for that yet.
     ended: BTreeMap<NodeId, Reason>,
     checks: BTreeMap<NodeId, CheckPhase>,
+    /// Checkers that recomputed a whole run of which tiles were to be shown.
+    unshown: BTreeSet<NodeId>,
     dispute: Option<DisputeBook>,
     /// The last dispute that was won by a challenger.
     won: Option<Won>,
@@ -105,6 +107,7 @@ impl JobBook {
             seals: BTreeMap::new(),
             ended: BTreeMap::new(),
             checks: BTreeMap::new(),
+            unshown: BTreeSet::new(),
             dispute: None,
             won: None,
         }
@@ -115,6 +118,7 @@ impl JobBook {
         (self.locked, self.paid) = (0, 0);
         self.runs.clear();
         self.checks.clear();
+        self.unshown.clear();
     }
 }
 
@@ -231,9 +235,11 @@ impl JobBooks {
         let Some(book) = book(&mut self.jobs, job, found) else { return 0 };
         let Some(prices) = prices(&self.params, &self.programs, &book.spec) else { return 0 };
         let (expected, fees) = if is_check {
-            (units(prices.check_pay), prices.check_fees)
+            let is_unshown = i128::from(book.unshown.contains(node));
+            (units(prices.check_pay) + is_unshown * units(prices.unshown), prices.check_fees)
         } else {
-            (units(prices.pay), prices.fees)
+            let unshown = units(prices.unshown) * book.unshown.len() as i128;
+            (units(prices.pay) - unshown, prices.fees)
         };
         found.check(expected == amount, Invariant::Money, || {
             format!("{node:?} is paid {amount} for {job:?}, expected {expected}")
@@ -463,6 +469,13 @@ impl JobBooks {
             | Event::CheckPassed { .. }
             | Event::CheckRefused { .. }
             | Event::CheckMissed { .. } => self.note_check(event, found),
+            Event::TilesNotShown { job, node } => {
+                let Some(book) = book(&mut self.jobs, job, found) else { return };
+                let is_new = book.unshown.insert(*node);
+                let phase = book.checks.get(node);
+                let fits = is_new && phase == Some(&CheckPhase::Passed);
+                found.check(fits, Invariant::Work, || format!("{event:?} after {phase:?}"));
+            }
             _ => self.note_run(event, found),
         }
     }
@@ -538,7 +551,10 @@ impl JobBooks {
                 owner.is_some() && book.runs.keys().all(|runner| owner_of(runner) != owner)
             }
             (Some(CheckPhase::Drawn), Some(CheckPhase::Committed) | None)
-            | (Some(CheckPhase::Committed), Some(CheckPhase::Passed | CheckPhase::Refused) | None)
+            | (
+                Some(CheckPhase::Committed),
+                Some(CheckPhase::Passed | CheckPhase::Refused) | None,
+            )
             | (Some(CheckPhase::Refused), None) => true,
             (_, _) => false,
         };
@@ -561,6 +577,7 @@ impl JobBooks {
             Event::JobPlaced { .. } => {
                 book.runs.insert(node, Phase::Placed);
                 book.checks.clear();
+                book.unshown.clear();
                 book.won = None;
                 let is_there = owner.is_some_and(|(_, is_absent)| !is_absent);
                 before.is_none() && is_there && book.locked > 0

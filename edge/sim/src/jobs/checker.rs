@@ -8,11 +8,12 @@ use super::{
     tensor::TILES,
 };
 use rand::RngExt as _;
-use tg_ledger::{Check, CheckState, JobEntry};
-use tg_tensor::trace::{answer_of, drawn_tiles};
+use tg_ledger::{BEACON_DELAY, Check, CheckState, JobEntry, drawn_lot};
+use tg_tensor::trace::{answer_of, drawn_tiles, known_root, whole_answer};
 use tg_types::{
     ids::{Hash32, JobId},
     job::{CheckAnswer, TileAnswer},
+    traits::TileLot,
     tx::{Action, OpenedCheck, Sealed},
 };
 
@@ -31,7 +32,11 @@ impl Play {
                 CheckState::Drawn if is_helped => {}
                 CheckState::Drawn => self.check_one(id, (party, &mut duty), job, &held),
                 CheckState::Committed { .. } if is_round_open(entry, check) => {
-                    if let Some((answer, salt)) = duty.answer.clone() {
+                    let answer = duty.answer.clone();
+                    let shown = answer.and_then(|(answer, salt)| {
+                        Some((self.completed(check, &held, answer)?, salt))
+                    });
+                    if let Some((answer, salt)) = shown {
                         let opened = OpenedCheck { job: *id, answer, salt };
                         self.letters.entry(party).or_default().check_reveals.push(opened);
                     }
@@ -76,10 +81,15 @@ impl Play {
             Checker::Silent => return,
             Checker::Idle => duty.found = Some(Found::Right),
             Checker::Accepts | Checker::Objects if is_friend => duty.found = Some(Found::Right),
-            Checker::Honest | Checker::Accepts | Checker::Objects | Checker::Frames if is_first => {
-                duty.found = Some(self.find((party, duty), job, held));
+            Checker::Honest
+            | Checker::Accepts
+            | Checker::Objects
+            | Checker::Frames
+            | Checker::Greedy => {
+                if is_first {
+                    duty.found = Some(self.find((party, &mut *duty), job, held));
+                }
             }
-            Checker::Honest | Checker::Accepts | Checker::Objects | Checker::Frames => {}
         }
         let is_right = duty.found == Some(Found::Right);
         let is_wrong = duty.found == Some(Found::Wrong);
@@ -105,7 +115,13 @@ impl Play {
         let ran = held.ran.as_ref().filter(|_| knows);
         let trace = held.result.trace;
         let made_up: [u8; 32] = self.chance.random();
-        let answer = if let Some(lot) = &duty.lot {
+        let whole = ran.filter(|_| duty.is_whole).and_then(|ran| {
+            let node = &self.cast.parties[party].node;
+            known_root(self.works.program(), ran.trace(), node).ok()
+        });
+        let answer = if let Some(known) = whole {
+            CheckAnswer::Whole { trace, known, tiles: TileAnswer::EMPTY }
+        } else if let Some(lot) = &duty.lot {
             let program = self.works.program();
             let drawn = drawn_tiles(program, lot);
             let tiles = ran.and_then(|ran| answer_of(program, ran.trace(), &drawn));
@@ -122,10 +138,25 @@ impl Play {
         letters.check_commits.push(Sealed { job: *id, seal });
     }
 
+    /// An answer as it is shown; nothing as long as the beacon has not drawn what must be in it.
+    fn completed(&self, check: &Check, held: &Held, answer: CheckAnswer) -> Option<CheckAnswer> {
+        let CheckAnswer::Whole { trace, known, .. } = answer else { return Some(answer) };
+        let CheckState::Committed { opened: Some(opened), .. } = check.state else { return None };
+        let beacon = self.grid.beacon(opened.plus(BEACON_DELAY).ok()?)?;
+        let tiles = self.grid.rules().genesis.params().jobs.audit_tiles;
+        let lot = drawn_lot(&beacon, &TileLot { lot: check.lot?, tiles });
+        let trace_known = held.ran.as_ref()?.trace();
+        let shown = whole_answer(self.works.program(), trace_known, &check.node, &lot)?;
+        Some(CheckAnswer::Whole { trace, known, tiles: TileAnswer::new(shown).ok()? })
+    }
+
     /// What an honest look at a result finds, as `tg-agent` does it.
-    fn find(&mut self, (party, duty): (usize, &Duty), job: &mut Job, held: &Held) -> Found {
-        let name = self.cast.parties[party].checker.name();
-        if let (Some(ran), Some(lot)) = (&held.ran, &duty.lot) {
+    fn find(&mut self, (party, duty): (usize, &mut Duty), job: &mut Job, held: &Held) -> Found {
+        let checker = self.cast.parties[party].checker;
+        let name = checker.name();
+        let is_shown = self.cast.parties[held.party].ploy != Ploy::Unshown;
+        let is_asked = is_shown && checker != Checker::Greedy;
+        if let (Some(ran), Some(lot), true) = (&held.ran, &duty.lot, is_asked) {
             let drawn = drawn_tiles(self.works.program(), lot);
             let computed = u32::try_from(drawn.len()).unwrap_or(TILES);
             self.tally.line(Role::Check, name).cost += cost_of(computed);
@@ -136,6 +167,7 @@ impl Play {
             }
         }
         self.tally.line(Role::Check, name).cost += cost_of(TILES);
+        duty.is_whole = duty.lot.is_some();
         // All find the same, so it is computed once; everybody pays for it.
         let Asked { task, salt } = job.asked;
         let compute = || self.works.run(task, salt).trace().secret();

@@ -109,7 +109,7 @@ impl Play {
         let says_nothing = match party.ploy {
             Ploy::NoAnswer | Ploy::Accomplice | Ploy::Late | Ploy::Copied => true,
             Ploy::Mute | Ploy::Away => true,
-            Ploy::Honest | Ploy::Lazy | Ploy::Middle | Ploy::Last => false,
+            Ploy::Honest | Ploy::Unshown | Ploy::Lazy | Ploy::Middle | Ploy::Last => false,
             Ploy::Garbage | Ploy::Withheld | Ploy::FakeOutput => false,
         };
         if says_nothing {
@@ -117,7 +117,7 @@ impl Play {
         }
         let witness = self.works.witness(ran);
         // A liar points to what it did not lie about: its output is what its trace says.
-        let bluffs = party.ploy != Ploy::Honest && claim.node == Node::Trace;
+        let bluffs = party.ploy.lies() && claim.node == Node::Trace;
         if let Some(tiles) = traced(&witness).filter(|_| bluffs) {
             self.grid.send(party.account, judge(id, &tiles));
         }

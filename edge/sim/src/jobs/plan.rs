@@ -78,6 +78,8 @@ pub(super) enum Ploy {
     Mute,
     /// Its work, but it is away when somebody objects.
     Away,
+    /// Its work, but it shows nobody what drawn tiles read.
+    Unshown,
 }
 
 impl Ploy {
@@ -97,12 +99,13 @@ impl Ploy {
             Self::Late => "late",
             Self::Mute => "mute",
             Self::Away => "away",
+            Self::Unshown => "unshown",
         }
     }
 
     /// Whether its results are wrong or cannot be checked.
     pub(super) const fn lies(self) -> bool {
-        !matches!(self, Self::Honest | Self::Away)
+        !matches!(self, Self::Honest | Self::Away | Self::Unshown)
     }
 }
 
@@ -122,6 +125,8 @@ pub(super) enum Checker {
     /// Its work, but states false sums about right results of providers that are away, for a
     /// challenger whom it knows.
     Frames,
+    /// Its work, but says that it was shown nothing and recomputes the whole run for more pay.
+    Greedy,
 }
 
 impl Checker {
@@ -134,6 +139,7 @@ impl Checker {
             Self::Silent => "silent",
             Self::Idle => "idle",
             Self::Frames => "frames",
+            Self::Greedy => "greedy",
         }
     }
 
@@ -141,7 +147,7 @@ impl Checker {
     pub(super) const fn is_alone(self) -> bool {
         match self {
             Self::Honest | Self::Accepts => false,
-            Self::Objects | Self::Silent | Self::Idle | Self::Frames => true,
+            Self::Objects | Self::Silent | Self::Idle | Self::Frames | Self::Greedy => true,
         }
     }
 
@@ -154,6 +160,7 @@ impl Checker {
             Self::Silent => "does nothing",
             Self::Idle => "accepts without looking",
             Self::Frames => "frames providers that are away, with a challenger,",
+            Self::Greedy => "recomputes what was shown to it",
         }
     }
 }
@@ -287,13 +294,15 @@ const fn sampled(name: &'static str, ploys: &'static [Ploy]) -> Scenario {
 
 /// Audits by tiles. The program is small, but the parameters are such that the ledger draws tiles
 /// of it as of a large one. Here it matters how much of a run is wrong.
-const SAMPLED: [Scenario; 6] = [
+const SAMPLED: [Scenario; 8] = [
     sampled("lazy-sampled", &[Ploy::Lazy]),
     sampled("middle-tile-sampled", &[Ploy::Middle]),
     sampled("last-tile-sampled", &[Ploy::Last]),
     sampled("garbage-sampled", &[Ploy::Garbage]),
     sampled("fake-output-sampled", &[Ploy::FakeOutput]),
     Scenario { checkers: &[Checker::Idle], ..sampled("idle-sampled", &[Ploy::Honest]) },
+    Scenario { checkers: &[Checker::Honest], ..sampled("unshown-sampled", &[Ploy::Unshown]) },
+    Scenario { checkers: &[Checker::Greedy], ..sampled("greedy-sampled", &[Ploy::Honest]) },
 ];
 
 /// Every scenario, in the order in which they run.

@@ -81,6 +81,8 @@ pub(super) struct Duty {
     pub(super) round: u8,
     /// What its tiles are drawn by, if it need not recompute the whole run.
     pub(super) lot: Option<TileLot>,
+    /// Whether it recomputed the whole run although tiles were asked for.
+    pub(super) is_whole: bool,
     /// What it found, once it has looked.
     pub(super) found: Option<Found>,
     pub(super) answer: Option<(CheckAnswer, [u8; 32])>,
@@ -276,7 +278,7 @@ impl Play {
             });
             batches(&check_commits, |seals| grid.send(account, Action::CommitChecks { seals }));
             // Of answers about tiles there is one in a transaction.
-            let is_long = |opened: &OpenedCheck| matches!(opened.answer, CheckAnswer::Tiles { .. });
+            let is_long = |opened: &OpenedCheck| opened.answer.is_long();
             let (long, short): (Vec<_>, Vec<_>) = check_reveals.into_iter().partition(is_long);
             let mut show = |answers: &[OpenedCheck]| {
                 batches(answers, |answers| grid.send(account, Action::RevealChecks { answers }));
@@ -422,6 +424,7 @@ impl Play {
             let duty = Duty {
                 round,
                 lot,
+                is_whole: false,
                 found: None,
                 answer: None,
                 has_objected: false,

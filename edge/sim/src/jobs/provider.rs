@@ -80,9 +80,8 @@ impl Play {
         }
         let all: Vec<Tile> = (0..TILES).map(Tile::numbered).collect();
         let (tiles, how) = match ploy {
-            Ploy::Honest | Ploy::Away | Ploy::Withheld | Ploy::FakeOutput => {
-                (Vec::new(), Wrong::MadeUp)
-            }
+            Ploy::Honest | Ploy::Away | Ploy::Unshown => (Vec::new(), Wrong::MadeUp),
+            Ploy::Withheld | Ploy::FakeOutput => (Vec::new(), Wrong::MadeUp),
             Ploy::Lazy => (self.some_tiles(LAZY_TILES), Wrong::MadeUp),
             Ploy::Middle | Ploy::Garbage => (vec![Tile::numbered(MIDDLE)], Wrong::OneElement),
             Ploy::Last => (vec![Tile::numbered(TILES - 1)], Wrong::MadeUp),
@@ -175,7 +174,7 @@ pub(super) fn odds(
             scenario.sample.map_or(1.0, |draws| theory::sampled(share, draws))
         }
         Ploy::Honest | Ploy::Away | Ploy::Withheld | Ploy::Copied | Ploy::Garbage => 1.0,
-        Ploy::FakeOutput | Ploy::Accomplice | Ploy::Mute => 1.0,
+        Ploy::FakeOutput | Ploy::Accomplice | Ploy::Mute | Ploy::Unshown => 1.0,
         // Whoever is drawn, the result is not shown.
         Ploy::NoAnswer | Ploy::Late => {
             return Odds { drawn, checkers, detection: 1.0, honest: 1, dishonest: 0 };
@@ -187,7 +186,7 @@ pub(super) fn odds(
 /// Tiles that a ploy gets wrong.
 pub(super) const fn wrong_tiles(ploy: Ploy) -> u32 {
     match ploy {
-        Ploy::Honest | Ploy::Away | Ploy::Withheld | Ploy::FakeOutput => 0,
+        Ploy::Honest | Ploy::Away | Ploy::Unshown | Ploy::Withheld | Ploy::FakeOutput => 0,
         Ploy::Lazy => LAZY_TILES,
         Ploy::Middle | Ploy::Last | Ploy::Garbage => 1,
         Ploy::Copied | Ploy::NoAnswer | Ploy::Accomplice | Ploy::Late | Ploy::Mute => TILES,

@@ -121,7 +121,8 @@ impl Outcome {
     /// too few runs to tell, and all of them are added up.
     fn promise_runs(&self, promises: &mut Vec<Promise>) {
         let mut all = Line::default();
-        for ploy in self.scenario.ploys.iter().filter(|ploy| ploy.lies()) {
+        let earns_less = |ploy: &&Ploy| ploy.lies() || **ploy == Ploy::Unshown;
+        for ploy in self.scenario.ploys.iter().filter(earns_less) {
             all.add(&self.line(Role::Run, ploy.name()));
         }
         let (count, net) = (all.count, all.net());

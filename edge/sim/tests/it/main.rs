@@ -111,7 +111,7 @@ fn sim_jobs_seeds_1_to_3_hold_in_every_scenario() {
         }
         sums += usize::from(object["seed"].is_null());
     }
-    assert_eq!(sums, 45, "all scenarios ran");
+    assert_eq!(sums, 47, "all scenarios ran");
 }
 
 /// Goal: withholding the salt of a trace neither saves a lie nor makes honest checkers lose.

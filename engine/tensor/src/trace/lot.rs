@@ -17,7 +17,7 @@ use tg_types::{Hash32, TileLot, wire};
 const DRAW: Tag = Tag::new("tensorgrid/tile draw");
 
 /// Digests that fit into an answer.
-const ANSWER_DIGESTS_MAX: usize = TILE_ANSWER_BYTES_MAX / 32;
+pub(super) const ANSWER_DIGESTS_MAX: usize = TILE_ANSWER_BYTES_MAX / 32;
 
 wire! {
     /// Where a tile of a trace is.
@@ -42,6 +42,11 @@ fn cost(operation: &Operation) -> u128 {
 /// asks for if what shows them would not fit into an answer.
 #[must_use]
 pub fn drawn_tiles(program: &Program, lot: &TileLot) -> TilePlaces {
+    drawn_within(program, lot, ANSWER_DIGESTS_MAX)
+}
+
+/// The tiles that a lot draws, as many as can be shown with so many digests.
+pub(super) fn drawn_within(program: &Program, lot: &TileLot, digests_max: usize) -> TilePlaces {
     let costs: Vec<u128> = program.operations().iter().map(cost).collect();
     let total: u128 = costs.iter().sum();
     let mut drawn = TilePlaces::new();
@@ -51,7 +56,7 @@ pub fn drawn_tiles(program: &Program, lot: &TileLot) -> TilePlaces {
         let number = half.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
         let Some(at) = number.checked_rem(total) else { break };
         let Some(place) = tile_at(program, &costs, at) else { break };
-        if drawn.insert(place) && answer_digests(program, &drawn) > ANSWER_DIGESTS_MAX {
+        if drawn.insert(place) && answer_digests(program, &drawn) > digests_max {
             drawn.remove(&place);
             break;
         }
@@ -231,6 +236,11 @@ impl Part {
     /// Where it leads with this mark of a salt.
     pub(super) fn trace_root(&self, mark: &Hash32) -> Hash32 {
         trace_root(mark, &self.operations_root)
+    }
+
+    /// The root over all operations.
+    pub(super) const fn operations_root(&self) -> Hash32 {
+        self.operations_root
     }
 
     /// An answer about some of its tiles; `None` if they are not among them.

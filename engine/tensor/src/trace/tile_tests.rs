@@ -2,8 +2,8 @@
 
 use super::testing::{Lie, Ran, Random, inputs, perceptron};
 use super::{
-    ShownTile, ShownTiles, TileAudit, TileAuditError, TilePlace, TilePlaces, Trace, answer_of,
-    check_answer, drawn_tiles, tile_counts,
+    Knower, ShownTile, ShownTiles, TileAudit, TileAuditError, TilePlace, TilePlaces, Trace,
+    answer_of, check_answer, check_whole, drawn_tiles, known_root, tile_counts, whole_answer,
 };
 use crate::commit::{Salt, TILE};
 use crate::program::Program;
@@ -11,7 +11,7 @@ use crate::tensor::Tensor;
 use std::collections::BTreeMap;
 use tg_types::codec::{Decode, Encode};
 use tg_types::job::TILE_ANSWER_BYTES_MAX;
-use tg_types::{Bytes, Hash32, List, TileLot};
+use tg_types::{Bytes, Hash32, List, NodeId, TileLot};
 
 fn lot(number: u64, tiles: u8) -> TileLot {
     TileLot { lot: some_hash(number), tiles }
@@ -276,6 +276,47 @@ fn forged_answers_are_refused() {
     let beyond = TilePlaces::from([TilePlace { operation: 0, tile: 3 }]);
     assert!(answer_of(ran.program(), &ran.trace, &beyond).is_none());
     assert!(!is_shown(&ran, &beyond, &answer));
+}
+
+/// Goal: only who knew all drawn digests when it committed has computed the run. Method: every byte
+/// changed, another name, another commitment, another run, and trees in which one leaf is made up.
+#[test]
+fn whole_run_is_shown_by_who_has_committed_to_it() {
+    let (ran, other) = (layers(9), layers(10));
+    let (node, stranger) = (NodeId::new([1; 32]), NodeId::new([2; 32]));
+    let root = |ran: &Ran, node| known_root(ran.program(), &ran.trace, node).expect("a trace");
+    let known = root(&ran, &node);
+    assert!(known != root(&ran, &stranger) && known != ran.trace.operations_root());
+    let is_shown = |ran: &Ran, node: &NodeId, known: &Hash32, lot: &TileLot, answer: &[u8]| {
+        let roots = (&ran.trace.salt().mark(), &ran.trace.root());
+        check_whole(ran.program(), roots, &Knower { node, known, lot }, answer)
+    };
+    for number in 0..20 {
+        let lot = lot(number, 6);
+        let answer = whole_answer(ran.program(), &ran.trace, &node, &lot).expect("a trace");
+        assert!(answer.len() <= TILE_ANSWER_BYTES_MAX);
+        assert!(is_shown(&ran, &node, &known, &lot, &answer));
+        for at in (0..answer.len()).step_by(97) {
+            let mut forged = answer.clone();
+            forged[at] ^= 1;
+            assert!(!is_shown(&ran, &node, &known, &lot, &forged));
+        }
+        for length in [0, 31, answer.len() - 32, answer.len() - 1] {
+            assert!(!is_shown(&ran, &node, &known, &lot, &answer[..length]));
+        }
+        assert!(!is_shown(&ran, &stranger, &known, &lot, &answer));
+        assert!(!is_shown(&ran, &node, &root(&other, &node), &lot, &answer));
+        assert!(!is_shown(&other, &node, &known, &lot, &answer));
+        // Who has made one digest up passes only where that tile is not drawn.
+        let place = TilePlace { operation: 1, tile: u32::try_from(number % 3).expect("small") };
+        let right = ran.trace.tiles(1).expect("tiles")[place.tile as usize];
+        let twist = |digest: &Hash32| if *digest == right { some_hash(number) } else { *digest };
+        let liar = ran.trace.mapped(ran.program(), twist).expect("a trace");
+        let known = known_root(ran.program(), &liar, &node).expect("a trace");
+        let made_up = whole_answer(ran.program(), &liar, &node, &lot).expect("a trace");
+        assert!(!is_shown(&ran, &node, &known, &lot, &made_up));
+        assert!(!is_shown(&ran, &node, &known, &lot, &answer));
+    }
 }
 
 #[test]

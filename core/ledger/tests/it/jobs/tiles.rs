@@ -1,15 +1,15 @@
 //! Audits by tiles: what checkers must show, what it costs, and what they are liable for.
 
-use tg_ledger::CheckState;
+use tg_ledger::{BEACON_DELAY, CheckState, drawn_lot};
 use tg_types::tx::OpenedCheck;
 use tg_types::{
     Action, Bytes, CheckAnswer, Event, Extent, Hash32, JobId, JobStatus, List, NetworkKind, Params,
-    Reason, Tier,
+    Reason, Tier, TileLot,
 };
 
 use super::{audit_params, charged};
 use crate::fleet::*;
-use crate::judge::{answer, wrong_tile};
+use crate::judge::{answer, known_root, tile_answer, wrong_tile};
 use crate::world::*;
 
 /// Every result is drawn, and every audit goes by tiles.
@@ -194,4 +194,145 @@ fn refuted_tile_costs_only_those_who_had_it() {
         let expected = [usize::from(guilty == 0), usize::from(guilty == 1)];
         assert_eq!(checkers.map(slashed), expected);
     }
+}
+
+/// What a checker commits to that has recomputed the whole run.
+fn whole(number: u8, trace: Hash32, tiles: &[u8]) -> CheckAnswer {
+    let known = known_root(&trace, &node(number));
+    CheckAnswer::Whole { trace, known, tiles: Bytes::new(tiles.to_vec()).expect("short") }
+}
+
+/// The same with the tiles that were drawn since.
+fn whole_shown(world: &World, job: JobId, number: u8, trace: Hash32) -> CheckAnswer {
+    let check = world.check_of(job, number);
+    let CheckState::Committed { opened: Some(opened), .. } = check.state else {
+        unreachable!("the round is open");
+    };
+    let lot = TileLot { lot: check.lot.expect("tiles"), tiles: job_params().audit_tiles };
+    let beacon = world.beacon(opened.get() + BEACON_DELAY).expect("the beacon has spoken");
+    whole(number, trace, &tile_answer(&trace, &drawn_lot(&beacon, &lot)))
+}
+
+/// Goal: a provider that does not show its tiles pays for the work it makes. Method: none, one or
+/// both checkers have recomputed the whole run; the client pays the same.
+#[test]
+fn checkers_that_recompute_the_whole_run_are_paid_by_the_provider() {
+    let prices = prices(&tile_params(), Tier::Audit);
+    assert!(prices.unshown > units(0) && prices.unshown.units() * 2 < PAY);
+    for count in 0..=2_usize {
+        let (mut world, job, provider, checkers) = audited(&right());
+        let trace = right().trace;
+        for (place, number) in checkers.iter().enumerate() {
+            let tiles = answer_to(&world.check_of(job, *number), &right());
+            let answer = if place < count { whole(*number, trace, &[]) } else { tiles };
+            world.act(*number, seal_answer(*number, job, &answer));
+        }
+        world.draw();
+        let mut events = Vec::new();
+        for (place, number) in checkers.iter().enumerate() {
+            let answer = if place < count {
+                whole_shown(&world, job, *number, trace)
+            } else {
+                answer_to(&world.check_of(job, *number), &right())
+            };
+            events.extend(world.act(*number, show_answer(*number, job, &answer)));
+        }
+        assert_eq!(world.status(job), JobStatus::Settled);
+        assert_eq!(charged(&events), (prices.escrow.units(), 0), "the client pays the same");
+        let taken = prices.unshown.units() * count as u64;
+        let (node_of, owner) = (node(provider), account(provider));
+        let amount = units(PAY - taken);
+        assert!(events.contains(&Event::ProviderPaid { job, node: node_of, owner, amount }));
+        for (place, number) in checkers.iter().enumerate() {
+            let is_whole = place < count;
+            let more = if is_whole { prices.unshown.units() } else { 0 };
+            let (node, owner) = (node(*number), account(*number));
+            let amount = units(prices.check_pay.units() + more);
+            assert!(events.contains(&Event::CheckerPaid { job, node, owner, amount }));
+            assert_eq!(events.contains(&Event::TilesNotShown { job, node }), is_whole);
+            assert_eq!(world.check_of(job, *number).lot.is_none(), is_whole);
+        }
+    }
+}
+
+/// Goal: only who knew all digests when it committed has recomputed the run. Method: answers before
+/// the beacon, for another beacon, of another checker, with another commitment, and the key.
+#[test]
+fn whole_run_that_was_not_committed_to_is_not_shown() {
+    let trace = right().trace;
+    for case in 0..4 {
+        let (mut world, job, _, [first, second]) = audited(&right());
+        let committed = match case {
+            0 | 1 => whole(first, trace, &[]),
+            2 => whole(second, trace, &[]),
+            _ => answer_in(0, &right()), // which follows from what a provider shows
+        };
+        world.act(first, seal_answer(first, job, &committed));
+        world.act(second, seal_answer(second, job, &whole(second, trace, &[])));
+        let early = show_answer(first, job, &committed);
+        if case < 3 {
+            world.refused(first, early, Reason::CheckNotThere);
+        }
+        world.draw();
+        let shown = whole_shown(&world, job, first, trace);
+        let CheckAnswer::Whole { tiles, .. } = &shown else { unreachable!("whole") };
+        let given = match case {
+            0 => {
+                world.act(first, show_answer(first, job, &shown));
+                continue;
+            }
+            1 => {
+                let mut bytes = tiles.as_slice().to_vec();
+                bytes[0] ^= 1;
+                whole(first, trace, &bytes)
+            }
+            2 => whole(second, trace, tiles.as_slice()),
+            _ => committed,
+        };
+        let events = world.act(first, show_answer(first, job, &given));
+        assert_eq!(events, [Event::CheckRefused { job, node: node(first) }], "case {case}");
+    }
+}
+
+#[test]
+fn who_recomputed_the_whole_run_has_vouched_for_it() {
+    let (mut world, job, provider, [first, second]) = audited(&wrong(1));
+    let trace = wrong(1).trace;
+    for number in [first, second] {
+        world.act(number, seal_answer(number, job, &whole(number, trace, &[])));
+    }
+    world.draw();
+    let shown = whole_shown(&world, job, first, trace);
+    world.act(first, show_answer(first, job, &shown));
+    let bond = world.check_of(job, first).bond.units();
+    world.succeed(account(CHALLENGER), Action::Object { job });
+    let events = world.pass(3_000);
+    assert!(events.iter().any(|event| matches!(event, Event::DefencePassed { .. })));
+    world.act(first, answer_by(job, answer(0, 16)));
+    world.succeed(account(CHALLENGER), Action::PickClaim { job, child: 0 });
+    world.pass(3_000);
+    let lost = |number: u8| STAKE - world.stake(&account(number)).active.units();
+    assert_eq!([provider, first, second].map(lost), [10 * PAY, bond / 2, 0]);
+}
+
+/// Goal: a dispute does not keep a checker from showing the whole run. Method: somebody objects in
+/// between for so long that the beacon would be forgotten; other tiles are drawn.
+#[test]
+fn whole_run_is_drawn_anew_after_a_dispute() {
+    let (mut world, job, provider, checkers) = audited(&right());
+    let trace = right().trace;
+    for number in checkers {
+        world.act(number, seal_answer(number, job, &whole(number, trace, &[])));
+    }
+    world.draw();
+    let before = whole_shown(&world, job, checkers[0], trace);
+    world.succeed(account(CHALLENGER), Action::Object { job });
+    world.act(provider, judge_by(job, crate::judge::STEP));
+    world.draw();
+    for number in checkers {
+        let shown = whole_shown(&world, job, number, trace);
+        assert_ne!(shown, before);
+        world.act(number, show_answer(number, job, &shown));
+    }
+    assert_eq!(world.status(job), JobStatus::Settled);
 }

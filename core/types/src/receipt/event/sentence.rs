@@ -30,9 +30,6 @@ impl Event {
             Self::Slashed { offender, reporter, amount, bounty } => format!(
                 "{offender} voted twice and lost {amount}, of which {reporter} got {bounty}."
             ),
-            Self::PenaltyTaken { account, amount } => {
-                format!("{account} paid a penalty of {amount}, which was burned.")
-            }
             Self::BeaconRecorded { .. }
             | Self::ProgramRecorded { .. }
             | Self::JobQueued { .. }
@@ -47,8 +44,10 @@ impl Event {
             | Self::CheckCommitted { .. }
             | Self::CheckPassed { .. }
             | Self::CheckRefused { .. }
+            | Self::TilesNotShown { .. }
             | Self::CheckMissed { .. } => self.sentence_about_work(),
             Self::FeesShared { .. }
+            | Self::PenaltyTaken { .. }
             | Self::DisputeOpened { .. }
             | Self::DisputeAnswered { .. }
             | Self::ClaimPicked { .. }
@@ -124,6 +123,10 @@ impl Event {
             Self::CheckRefused { job, node } => {
                 format!("The answer of node {node} on job {job} does not show that it looked.")
             }
+            Self::TilesNotShown { job, node } => format!(
+                "Node {node} recomputed all of job {job}; it says that the provider did not show \
+                 what its tiles read."
+            ),
             Self::CheckMissed { job, node } => {
                 format!("Node {node} did not answer on job {job} in time.")
             }
@@ -200,6 +203,9 @@ impl Event {
                 "Of the block's fees {proposer} got {earned} and the treasury {treasury}; \
                  {burned} was burned."
             ),
+            Self::PenaltyTaken { account, amount } => {
+                format!("{account} paid a penalty of {amount}, which was burned.")
+            }
             Self::DisputeOpened { job, challenger, bond } => {
                 format!("{challenger} objects to the result of job {job} with a bond of {bond}.")
             }

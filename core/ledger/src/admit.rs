@@ -2,7 +2,6 @@
 //! receipt, because its sender may not even have the fee; therefore a block that holds one is
 //! invalid. Everything that needs the fee to be paid first is left to the action.
 
-use tg_types::tx::TX_BYTES_MAX;
 use tg_types::{Action, CheckedTx, Reason, TxBody};
 
 use crate::account::{self, Charge};
@@ -16,8 +15,12 @@ use crate::{fee, seen};
 pub(crate) fn check(session: &mut Session<'_>, tx: &CheckedTx) -> Result<(Call, Charge), Fail> {
     let body = tx.body();
     check_expiry(session, body)?;
-    if usize::try_from(tx.size_bytes()).is_ok_and(|size| size > TX_BYTES_MAX) {
+    let bytes_max = body.action.tx_bytes_max();
+    if usize::try_from(tx.size_bytes()).is_ok_and(|size| size > bytes_max) {
         return Err(Reason::TxTooLarge.into());
+    }
+    if body.action.proof_cost().is_some_and(|cost| cost > session.params.jobs.proof_cost_max) {
+        return Err(Reason::ProofLimit.into());
     }
     if body.fee < fee::floor(&session.params, tx.size_bytes(), &body.action) {
         return Err(Reason::FeeTooLow.into());
@@ -43,7 +46,7 @@ pub(crate) fn check(session: &mut Session<'_>, tx: &CheckedTx) -> Result<(Call, 
     if let Some(id) = &body.idempotency {
         seen::check(session, &body.sender, id)?;
     }
-    let call = Call { sender: body.sender, slot, tx: tx.id() };
+    let call = Call { sender: body.sender, slot, tx: tx.id(), size_bytes: tx.size_bytes() };
     Ok((call, Charge { balance, lane: body.lane, next }))
 }
 

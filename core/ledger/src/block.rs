@@ -67,8 +67,15 @@ pub fn build(
     candidates: &[CheckedTx],
     budget: Budget,
 ) -> Result<Built, ApplyError> {
-    let mut picked =
-        Picked { budget, bytes: 0, signatures: 0, included: Vec::new(), refused: Vec::new() };
+    let mut picked = Picked {
+        budget,
+        bytes: 0,
+        signatures: 0,
+        proofs: Proofs::default(),
+        proofs_max: Proofs::default(),
+        included: Vec::new(),
+        refused: Vec::new(),
+    };
     let applied = run(Session::new(rules, view, env), candidates, &mut picked)?;
     Ok(Built { included: picked.included, refused: picked.refused, applied })
 }
@@ -114,6 +121,8 @@ struct Picked {
     budget: Budget,
     bytes: u64,
     signatures: u32,
+    proofs: Proofs,
+    proofs_max: Proofs,
     included: Vec<usize>,
     refused: Vec<(usize, Reason)>,
 }
@@ -123,19 +132,22 @@ impl Policy for Picked {
         let rate_max = u32::try_from(limits.rate_max).unwrap_or(u32::MAX);
         self.budget.tx_max = self.budget.tx_max.min(limits.tx_max).min(rate_max);
         self.budget.bytes_max = self.budget.bytes_max.min(limits.bytes_max);
+        self.proofs_max = limits.proofs_max;
         Ok(())
     }
 
     fn wants(&self, tx: &CheckedTx) -> bool {
         let signatures = self.signatures.saturating_add(voucher::signatures_of(tx));
         let has_place = self.included.len() < self.budget.tx_max as usize
-            && signatures <= VOUCHER_SIGNATURES_PER_BLOCK_MAX;
+            && signatures <= VOUCHER_SIGNATURES_PER_BLOCK_MAX
+            && self.proofs.with(tx).is_within(&self.proofs_max);
         has_place && self.bytes + u64::from(tx.size_bytes()) <= self.budget.bytes_max.into()
     }
 
     fn include(&mut self, index: usize, tx: &CheckedTx) {
         self.bytes += u64::from(tx.size_bytes());
         self.signatures = self.signatures.saturating_add(voucher::signatures_of(tx));
+        self.proofs = self.proofs.with(tx);
         self.included.push(index);
     }
 
@@ -301,6 +313,31 @@ struct Limits {
     tx_max: u32,
     rate_max: u64,
     bytes_max: u32,
+    proofs_max: Proofs,
+}
+
+/// Results of a block that are verified while it is executed: how many, and what they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Proofs {
+    count: u32,
+    cost: u64,
+    bytes: u64,
+}
+
+impl Proofs {
+    /// With a transaction that may show another one.
+    fn with(self, tx: &CheckedTx) -> Self {
+        let Some(cost) = tx.body().action.proof_cost() else { return self };
+        Self {
+            count: self.count.saturating_add(1),
+            cost: self.cost.saturating_add(cost),
+            bytes: self.bytes.saturating_add(tx.size_bytes().into()),
+        }
+    }
+
+    const fn is_within(&self, max: &Self) -> bool {
+        self.count <= max.count && self.cost <= max.cost && self.bytes <= max.bytes
+    }
 }
 
 impl Limits {
@@ -310,6 +347,11 @@ impl Limits {
             tx_max: params.block_tx_max,
             rate_max: session.cursor.allowance / ALLOWANCE_PER_TX,
             bytes_max: params.block_bytes_max,
+            proofs_max: Proofs {
+                count: params.jobs.proofs_per_block_max,
+                cost: params.jobs.proof_cost_per_block_max,
+                bytes: params.jobs.proof_bytes_per_block_max.into(),
+            },
         }
     }
 
@@ -329,6 +371,11 @@ impl Limits {
         if signatures > VOUCHER_SIGNATURES_PER_BLOCK_MAX {
             let max = VOUCHER_SIGNATURES_PER_BLOCK_MAX;
             return Err(ApplyError::TooManySignatures { signatures, max });
+        }
+        let proofs = txs.iter().fold(Proofs::default(), Proofs::with);
+        if !proofs.is_within(&self.proofs_max) {
+            let Proofs { count, cost, bytes } = proofs;
+            return Err(ApplyError::TooManyProofs { count, cost, bytes });
         }
         Ok(())
     }

@@ -74,6 +74,16 @@ pub enum ApplyError {
         /// How many are allowed.
         max: u32,
     },
+    /// More results to verify than a block may hold, by their number, cost or bytes.
+    #[error("{count} results to verify in {cost} microseconds and {bytes} bytes are too much")]
+    TooManyProofs {
+        /// How many there are.
+        count: u32,
+        /// What verifying them takes.
+        cost: u64,
+        /// The bytes of their transactions.
+        bytes: u64,
+    },
     /// More signatures of vouchers than a block may hold.
     #[error("{signatures} signatures of vouchers, at most {max} fit in a block")]
     TooManySignatures {

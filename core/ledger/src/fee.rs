@@ -16,9 +16,9 @@ use crate::totals::{Flow, Part};
 /// What is paid for as a whole when a package is kept.
 const MIB: u64 = 1 << 20;
 
-/// The least fee for a transaction of this size with this action: for its bytes, and for keeping
-/// the packages it hands in. A sum above the cap cannot be paid by anybody, so the cap itself says
-/// the same.
+/// The least fee for a transaction of this size with this action: for its bytes, for keeping the
+/// packages it hands in, and for verifying the result it shows. A sum above the cap cannot be paid
+/// by anybody, so the cap itself says the same.
 pub fn floor(params: &Params, size_bytes: u32, action: &Action) -> Amount {
     try_floor(params, size_bytes, action).unwrap_or(Amount::CAP)
 }
@@ -29,7 +29,9 @@ pub fn floor(params: &Params, size_bytes: u32, action: &Action) -> Amount {
 /// If it would be above the cap.
 pub fn try_floor(params: &Params, size_bytes: u32, action: &Action) -> Result<Amount, AmountError> {
     let size = params.fee_floor_per_byte.times(size_bytes.into())?;
-    size.plus(params.jobs.keep_fee_per_mib.times(kept_mib(action))?)
+    let kept = params.jobs.keep_fee_per_mib.times(kept_mib(action))?;
+    let verified = params.jobs.proof_fee.times(action.proof_cost().unwrap_or(0))?;
+    size.plus(kept)?.plus(verified)
 }
 
 /// How many MiB are begun by the different packages of an action's vouchers.

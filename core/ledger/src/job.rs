@@ -1,10 +1,10 @@
 //! Jobs: what was asked for, who does it, who checks it, and the escrow that pays for it.
 //!
 //! A job waits in the queue until a node is found ([`place`]); the node runs it, commits to its
-//! result and shows it ([`run`]); what the tier asks for follows ([`draw`], [`check`],
-//! [`dispute`]); the end is a settlement ([`settle`]). Every step has a date by which it must
-//! happen ([`miss`]). Packages that do not open have a court of their own ([`complaint`]). The
-//! whole path with all times and losses is in `docs/protocol.md`.
+//! result and shows it ([`run`]), or shows it with a proof ([`prove`]); what the tier asks for
+//! follows ([`draw`], [`check`], [`dispute`]); the end is a settlement ([`settle`]). Every step has
+//! a date by which it must happen ([`miss`]). Packages that do not open have a court of their own
+//! ([`complaint`]). The whole path with all times and losses is in `docs/protocol.md`.
 //!
 //! A closed job stays readable for the retention time; then the due queue forgets it, so that the
 //! state holds no history.
@@ -16,6 +16,7 @@ pub(crate) mod dispute;
 pub(crate) mod draw;
 pub(crate) mod miss;
 pub(crate) mod place;
+pub(crate) mod prove;
 mod record;
 pub(crate) mod run;
 pub(crate) mod settle;
@@ -24,7 +25,7 @@ pub use complaint::{ComplaintEntry, Verdict};
 pub use record::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
 
 use tg_types::genesis::NetworkKind;
-use tg_types::ids::JobId;
+use tg_types::ids::{Hash32, JobId};
 use tg_types::job::{REPLICAS_MAX, REPLICAS_MIN};
 use tg_types::{
     Amount, DurationMs, Event, Extent, JobSpec, JobStatus, Params, Reason, Tick, Tier, Voucher,
@@ -124,6 +125,7 @@ fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<Extent, Fail>
     }
     let multiply_adds = match &spec.work {
         Work::Tensor { program, .. } => {
+            check_showable(session, program, spec.tier)?;
             program::facts(session, program)?.ok_or(Reason::ProgramUnknown)?.multiply_adds
         }
         Work::Opaque { .. } => 0,
@@ -135,11 +137,24 @@ fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<Extent, Fail>
                 return Err(Reason::ReplicasWrong.into());
             }
         }
-        (Tier::Audit | Tier::Sync, Work::Opaque { .. }) => {
+        (Tier::Proof { .. } | Tier::Rerun, Work::Tensor { .. }) => {}
+        (Tier::Audit | Tier::Sync | Tier::Proof { .. } | Tier::Rerun, Work::Opaque { .. }) => {
             return Err(Reason::TierNeedsProgram.into());
         }
     }
     Ok(session.params.jobs.extent(spec.tier, multiply_adds))
+}
+
+/// Whether results of a program can be shown to be right at once, if the tier asks for that, and
+/// within the time that a block has for it.
+fn check_showable(session: &mut Session<'_>, program: &Hash32, tier: Tier) -> Result<(), Fail> {
+    let Some(by) = tier.shown_by() else { return Ok(()) };
+    let costs = program::costs(session, program)?.ok_or(Reason::ProgramUnknown)?;
+    let cost = costs.by(by).ok_or(Reason::ProgramNotShowable)?;
+    if cost > session.params.jobs.proof_cost_max {
+        return Err(Reason::ProofTooCostly.into());
+    }
+    Ok(())
 }
 
 /// Whether enough owners could check a result besides its provider. A local network may do with

@@ -54,6 +54,9 @@ pub enum PlantedBug {
     TrustTiles,
     /// One validator's word decides a complaint. Only the ledger's own tests notice it.
     OneJudge,
+    /// Results are believed whatever shows them. Simulated networks prove nothing, so only the
+    /// ledger's own tests notice it.
+    TrustProofs,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -9,7 +9,7 @@
 
 use tg_types::ids::{Hash32, Noun, StateKey};
 use tg_types::tx::{PROGRAM_PIECES_MAX, ProgramPiece};
-use tg_types::{Event, ProgramFacts, Reason};
+use tg_types::{Event, ProgramFacts, Reason, VerifyCosts};
 
 use crate::entry::{Entry, entry, key_of};
 use crate::error::{ApplyError, Fail, Stop};
@@ -28,6 +28,8 @@ entry! {
         pub operations: u32,
         /// Elements that a run computes.
         pub elements: u64,
+        /// What verifying a result takes that is shown to be right at once.
+        pub costs: VerifyCosts,
     }
 }
 
@@ -143,7 +145,8 @@ fn complete(
         session.tables.pieces.put(&id, Some(PieceEntry { bytes }))?;
     }
     let ProgramFacts { multiply_adds, operations, elements, .. } = facts;
-    let entry = ProgramEntry { pieces, multiply_adds, operations, elements };
+    let costs = session.rules.verifier.costs(&whole);
+    let entry = ProgramEntry { pieces, multiply_adds, operations, elements, costs };
     session.tables.programs.put(program.as_bytes(), Some(entry))?;
     session.emit(Event::ProgramRecorded { program: *program, multiply_adds });
     Ok(())
@@ -156,6 +159,14 @@ pub(crate) fn facts(
 ) -> Result<Option<ProgramFacts>, Stop> {
     let entry = session.tables.programs.get(program.as_bytes())?;
     Ok(entry.map(|entry| entry.facts(*program)))
+}
+
+/// What verifying results of a program on record takes.
+pub(crate) fn costs(
+    session: &mut Session<'_>,
+    program: &Hash32,
+) -> Result<Option<VerifyCosts>, Stop> {
+    Ok(session.tables.programs.get(program.as_bytes())?.map(|entry| entry.costs))
 }
 
 /// The bytes of a program on record.

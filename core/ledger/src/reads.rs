@@ -117,6 +117,7 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
             answers.as_slice().iter().for_each(|item| add_job(&item.job, out));
         }
         Action::GiveUp { job, .. }
+        | Action::ProveResult { job, .. }
         | Action::Object { job }
         | Action::AnswerDispute { job, .. }
         | Action::PickClaim { job, .. }

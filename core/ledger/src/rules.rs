@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use tg_types::ids::{AccountId, HeaderDigest};
-use tg_types::{CertificateCheck, Domain, EquivocationCheck, Genesis, Height, StepJudge, Tick};
+use tg_types::{
+    CertificateCheck, Domain, EquivocationCheck, Genesis, Height, ResultVerifier, StepJudge, Tick,
+};
 
 #[cfg(feature = "planted-bugs")]
 use crate::planted::PlantedBug;
@@ -22,6 +24,8 @@ pub struct Rules {
     pub certificates: Arc<dyn CertificateCheck>,
     /// Judges tensor programs and disputes about them.
     pub judge: Arc<dyn StepJudge>,
+    /// Verifies results that are shown to be right at once.
+    pub verifier: Arc<dyn ResultVerifier>,
     /// A mistake to make on purpose.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<PlantedBug>,

@@ -21,8 +21,10 @@ use crate::capacity;
 use crate::cursor::Cursor;
 use crate::due::{DueHead, DuePage};
 use crate::error::{ApplyError, Fail, Stop};
+use crate::fee;
 use crate::job::complaint::{self, ComplaintEntry};
 use crate::job::dispute::{self, DisputeEntry};
+use crate::job::prove::{self, Shown};
 use crate::job::{self, JobEntry, check, run};
 use crate::list::{ListHead, ListPage};
 use crate::log::LogEntry;
@@ -95,6 +97,8 @@ pub(crate) struct Call {
     pub(crate) slot: Slot,
     /// The transaction.
     pub(crate) tx: TxId,
+    /// Its bytes.
+    pub(crate) size_bytes: u32,
 }
 
 /// One block in the making.
@@ -266,6 +270,11 @@ impl<'a> Session<'a> {
             Action::CommitResults { seals } => run::commit(self, call, seals.as_slice())?,
             Action::RevealResults { results, vouchers } => {
                 run::reveal(self, call, results.as_slice(), vouchers.as_slice())?;
+            }
+            Action::ProveResult { job, result, cost, shown, vouchers } => {
+                let fee = fee::floor(&self.params, call.size_bytes, &body.action);
+                let (cost, bytes, vouchers) = (*cost, shown.as_slice(), vouchers.as_slice());
+                prove::prove(self, call, &Shown { job, result, cost, bytes, vouchers, fee })?;
             }
             Action::GiveUp { job, failure: _ } => run::give_up(self, call, job)?,
             Action::CommitChecks { seals } => check::commit(self, call, seals.as_slice())?,

@@ -80,14 +80,34 @@ wire! {
             /// How many must agree.
             replicas: u8,
         } = 4,
+        /// The provider proves the run, and every validator verifies the proof. Inputs and outputs
+        /// are public.
+        Proof {
+            /// The commitment to the weights that proofs open, by content.
+            weights: Hash32,
+        } = 5,
+        /// Every validator runs the program itself. Inputs, outputs and weights are public.
+        Rerun = 6,
     }
 }
 
 impl Tier {
+    /// A proof, before anybody has committed to the weights.
+    pub const PROOF: Self = Self::Proof { weights: Hash32::new([0; 32]) };
+
+    /// How a result is shown to be right in the block that accepts it; `None` if it is not.
+    pub const fn shown_by(self) -> Option<ShownBy> {
+        match self {
+            Self::Proof { weights } => Some(ShownBy::Proof { weights }),
+            Self::Rerun => Some(ShownBy::Rerun),
+            Self::Trusted | Self::Audit | Self::Sync | Self::Redundant { .. } => None,
+        }
+    }
+
     /// How many runs are started.
     pub const fn runs(self) -> u8 {
         match self {
-            Self::Trusted | Self::Audit | Self::Sync => 1,
+            Self::Trusted | Self::Audit | Self::Sync | Self::Proof { .. } | Self::Rerun => 1,
             Self::Redundant { replicas } => replicas,
         }
     }
@@ -95,9 +115,23 @@ impl Tier {
     /// How many runs may be paid: where runs disagree, more are started until enough agree.
     pub const fn runs_paid_max(self) -> u8 {
         match self {
-            Self::Trusted | Self::Audit | Self::Sync => 1,
+            Self::Trusted | Self::Audit | Self::Sync | Self::Proof { .. } | Self::Rerun => 1,
             Self::Redundant { replicas } => replicas.saturating_mul(2).saturating_sub(1),
         }
+    }
+}
+
+wire! {
+    /// How every validator sees that a result is right.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ShownBy {
+        /// By a proof of the run.
+        Proof {
+            /// The commitment to the weights, by content.
+            weights: Hash32,
+        } = 1,
+        /// By running the program with the weights.
+        Rerun = 2,
     }
 }
 
@@ -170,7 +204,8 @@ wire! {
     pub struct RunResult {
         /// The output, by content.
         pub output: Hash32,
-        /// The root of the trace; of no meaning for opaque work.
+        /// The root of the trace; the hash of what shows the result, if it is shown to be right at
+        /// once; of no meaning for opaque work.
         pub trace: Hash32,
         /// The sealed package with the output, by content.
         pub package: Hash32,

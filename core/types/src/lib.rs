@@ -37,7 +37,7 @@ pub use ids::{
 };
 pub use job::{
     CheckAnswer, Extent, JobSpec, JobStatus, Message, Needs, ResultKey, RunFailure, RunResult,
-    Tier, TileAnswer, TraceSecret, Work,
+    ShownBy, Tier, TileAnswer, TraceSecret, Work,
 };
 pub use key::{Domain, KeyError, Kind, PublicKey, SecretKey, Signature};
 pub use node::{Device, DeviceKind, Features, NodeDescriptor, Proved};
@@ -47,7 +47,8 @@ pub use receipt::{BlockReceipt, Event, Receipt, Status};
 pub use tick::{DurationMs, Height, Tick, TimeError};
 pub use traits::{
     CertificateCheck, DisputePoint, EquivocationCheck, FillClaim, KnownRun, NoPrograms,
-    ProgramFacts, RunClaim, StepJudge, StepVerdict, TileLot,
+    ProgramFacts, ProofFile, ResultClaim, ResultVerifier, RunClaim, StepJudge, StepVerdict, TileLot,
+    VerifyCosts,
 };
 pub use tx::{Action, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError};
 pub use voucher::{PackageRef, Packages, SeatSignature, SeatSignatures, Voucher, Vouchers};

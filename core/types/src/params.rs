@@ -7,7 +7,7 @@
 use crate::amount::{Amount, Bps};
 use crate::job::{CHECK_ROUNDS_MAX, Extent, Tier};
 use crate::tick::DurationMs;
-use crate::tx::TX_BYTES_MAX;
+use crate::tx::{PROOF_TX_BYTES_MAX, TX_BYTES_MAX};
 use crate::wire;
 
 wire! {
@@ -202,6 +202,16 @@ wire! {
         pub complaint_bond: Amount,
         /// The share of its stake that a provider loses whose result does not open.
         pub complaint_slash_bps: Bps,
+        /// What a microsecond of verifying a result costs whoever shows it, besides its bytes.
+        pub proof_fee: Amount,
+        /// The most microseconds that verifying one result may take.
+        pub proof_cost_max: u64,
+        /// The most microseconds that verifying all results of a block may take.
+        pub proof_cost_per_block_max: u64,
+        /// The most results that are verified in a block.
+        pub proofs_per_block_max: u32,
+        /// The most bytes of transactions with such results in a block.
+        pub proof_bytes_per_block_max: u32,
     }
 }
 
@@ -244,6 +254,11 @@ impl JobParams {
             complaint_judged_within: DurationMs::new(30_000),
             complaint_bond: Amount::constant(100_000_000),
             complaint_slash_bps: Bps::constant(100),
+            proof_fee: Amount::constant(10),
+            proof_cost_max: 50_000,
+            proof_cost_per_block_max: 100_000,
+            proofs_per_block_max: 4,
+            proof_bytes_per_block_max: 768 * 1024,
         }
     }
 
@@ -266,6 +281,7 @@ impl JobParams {
             complain_within: DurationMs::DAY,
             complaint_judged_within: DurationMs::new(10 * DurationMs::MINUTE.get()),
             complaint_bond: Amount::constant(1_000_000_000),
+            proof_fee: Amount::constant(100),
             ..Self::local()
         }
     }
@@ -274,7 +290,12 @@ impl JobParams {
     pub const fn extent(&self, tier: Tier, multiply_adds: u64) -> Extent {
         match tier {
             Tier::Audit if multiply_adds >= self.audit_tiles_from => Extent::Tiles,
-            Tier::Trusted | Tier::Audit | Tier::Sync | Tier::Redundant { .. } => Extent::Whole,
+            Tier::Trusted
+            | Tier::Audit
+            | Tier::Sync
+            | Tier::Redundant { .. }
+            | Tier::Proof { .. }
+            | Tier::Rerun => Extent::Whole,
         }
     }
 
@@ -284,7 +305,10 @@ impl JobParams {
         DurationMs::new(sum)
     }
 
-    fn bounds(&self) -> [(&'static str, u64, u64, u64); 20] {
+    fn bounds(&self) -> [(&'static str, u64, u64, u64); 24] {
+        let proof_bytes = u64::try_from(PROOF_TX_BYTES_MAX).unwrap_or(u64::MAX);
+        let (cost, per_block) = (self.proof_cost_max, self.proof_cost_per_block_max);
+        let bytes_per_block = self.proof_bytes_per_block_max.into();
         [
             ("pay_min", self.pay_min.units(), 1, Amount::CAP.units()),
             ("run_max", self.run_max.get(), 1, DURATION_MAX),
@@ -307,6 +331,11 @@ impl JobParams {
             // Whoever judges a complaint needs the package.
             ("result_kept", self.result_kept.get(), self.complaints_last().get(), DURATION_MAX),
             ("complaint_bond", self.complaint_bond.units(), 1, Amount::CAP.units()),
+            ("proof_cost_max", cost, 1, PROOF_COST_MAX),
+            // Whatever a job may ask for must find room in a block.
+            ("proof_cost_per_block_max", per_block, cost, PROOF_COST_MAX),
+            ("proofs_per_block_max", self.proofs_per_block_max.into(), 1, PROOFS_MAX),
+            ("proof_bytes_per_block_max", bytes_per_block, proof_bytes, BLOCK_BYTES_MAX),
         ]
     }
 }
@@ -350,6 +379,10 @@ const RUNS_FAILED_MAX: u64 = 8;
 const CHECKERS_MAX: u64 = 16;
 /// Tiles of a checker: what shows more of them does not fit into a transaction.
 const AUDIT_TILES_MAX: u64 = 64;
+/// Verifying results must leave a block's time for everything else: a second at most.
+const PROOF_COST_MAX: u64 = 1_000_000;
+/// Results that are verified in a block; more do not fit into it.
+const PROOFS_MAX: u64 = 64;
 /// Rounds of checkers: a trace has so many keys.
 const ROUNDS_MAX: u64 = CHECK_ROUNDS_MAX as u64;
 /// Bonds of more than a thousand times the pay lock providers out.
@@ -472,6 +505,8 @@ mod tests {
             (Tier::Audit, u64::MAX, Extent::Tiles),
             (Tier::Sync, u64::MAX, Extent::Whole),
             (Tier::Trusted, u64::MAX, Extent::Whole),
+            (Tier::Proof { weights: crate::ids::Hash32::new([0; 32]) }, u64::MAX, Extent::Whole),
+            (Tier::Rerun, u64::MAX, Extent::Whole),
             (Tier::Redundant { replicas: 2 }, u64::MAX, Extent::Whole),
         ] {
             assert_eq!(jobs.extent(tier, multiply_adds), expected, "{tier:?} {multiply_adds}");
@@ -516,6 +551,13 @@ mod tests {
             with("result_kept", |jobs| jobs.result_kept = jobs.complain_within),
             with("result_kept", |jobs| jobs.result_kept = DurationMs::MAX),
             with("complaint_bond", |jobs| jobs.complaint_bond = Amount::ZERO),
+            with("proof_cost_max", |jobs| jobs.proof_cost_max = 0),
+            with("proof_cost_per_block_max", |jobs| {
+                jobs.proof_cost_per_block_max = jobs.proof_cost_max - 1;
+            }),
+            with("proof_cost_per_block_max", |jobs| jobs.proof_cost_per_block_max = 1_000_001),
+            with("proofs_per_block_max", |jobs| jobs.proofs_per_block_max = 0),
+            with("proof_bytes_per_block_max", |jobs| jobs.proof_bytes_per_block_max = 1 << 18),
         ]
     }
 

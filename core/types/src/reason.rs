@@ -71,6 +71,7 @@ reasons! {
     SenderBusy = 115, "sender_busy", "The sender has as many waiting transactions as it may have.";
     EvidenceLimit = 116, "evidence_limit",
         "The block holds as much evidence as it may have checked.";
+    ProofLimit = 117, "proof_limit", "The block holds as many results as it may have verified.";
 
     BalanceTooLow = 200, "balance_too_low", "The balance does not cover the amount.";
     AmountZero = 201, "amount_zero", "The amount is zero.";
@@ -139,6 +140,13 @@ reasons! {
         "There is or was such a complaint about this job already.";
     ComplaintUnknown = 259, "complaint_unknown", "There is no open complaint about this job.";
     VoteRepeated = 260, "vote_repeated", "This validator has already judged this complaint.";
+    ProofTooCostly = 261, "proof_too_costly",
+        "Verifying the result takes longer than a block has time for.";
+    ProofCostWrong = 262, "proof_cost_wrong",
+        "The transaction states another cost of verifying than the program has.";
+    ProofHashWrong = 263, "proof_hash_wrong", "The result does not name what is shown.";
+    ProgramNotShowable = 264, "program_not_showable",
+        "Runs of this program cannot be proven, or it is too large to be run by everybody.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";
@@ -209,6 +217,8 @@ reasons! {
         "Too few validators judged the complaint in time; the bond went back.";
     PackageDoesNotOpen = 356, "package_does_not_open",
         "The package with the inputs does not open, so the job cannot be done.";
+    ResultProved = 357, "result_proved",
+        "A result was shown to be right, and every validator verified it.";
     DefencePassed = 358, "defence_passed",
         "The provider did not go on in a dispute; those who vouched for the whole run may.";
     CheckRefused = 359, "check_refused",

@@ -5,9 +5,14 @@
 //! An implementation must be a pure function of its arguments and the genesis, otherwise nodes
 //! would disagree.
 
-use crate::ids::{Hash32, HeaderDigest, NodeId};
+use crate::bounded::Bytes;
+use crate::codec::{Decode as _, DecodeError, Encode as _};
+use crate::ids::{GenesisHash, Hash32, HeaderDigest, JobId, NodeId};
+use crate::job::ShownBy;
 use crate::key::PublicKey;
 use crate::tick::Height;
+use crate::tx::ShownBytes;
+use crate::wire;
 
 /// Judges evidence that a validator voted for two things at once.
 pub trait EquivocationCheck: Send + Sync {
@@ -144,6 +149,92 @@ pub trait StepJudge: Send + Sync {
     fn opened(&self, fill: &FillClaim, places: &[u32], openings: &[u8]) -> Option<usize>;
 }
 
+wire! {
+    /// A result that is said to be right, with all that a proof of it must be bound to.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ResultClaim {
+        /// The network, by its genesis.
+        pub genesis: GenesisHash,
+        /// The job.
+        pub job: JobId,
+        /// Whose result it is.
+        pub node: NodeId,
+        /// The program.
+        pub program: Hash32,
+        /// The root over its weights.
+        pub weights: Hash32,
+        /// The root over its inputs.
+        pub inputs: Hash32,
+        /// The output.
+        pub output: Hash32,
+        /// How it is shown to be right.
+        pub by: ShownBy,
+    }
+}
+
+wire! {
+    /// A claim with all that is needed to verify it, as a file.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ProofFile {
+        /// What is claimed.
+        pub claim: ResultClaim,
+        /// The program that the claim names.
+        pub program: Bytes<{ 256 * 1024 }>,
+        /// What shows it.
+        pub shown: ShownBytes,
+    }
+}
+
+impl ProofFile {
+    /// The first bytes of such a file.
+    pub const MAGIC: [u8; 4] = *b"TGR1";
+
+    /// The bytes of the file.
+    pub fn to_file(&self) -> Vec<u8> {
+        let mut bytes = Self::MAGIC.to_vec();
+        self.encode(&mut bytes);
+        bytes
+    }
+
+    /// Reads a file; `None` if it is another one.
+    pub fn from_file(bytes: &[u8]) -> Option<Result<Self, DecodeError>> {
+        bytes.strip_prefix(&Self::MAGIC).map(Self::from_bytes)
+    }
+}
+
+wire! {
+    /// What verifying one result of a program takes at most, in microseconds of one core.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct VerifyCosts {
+        /// A proof; absent if runs cannot be proven.
+        pub proof: Option<u64>,
+        /// Running the program; absent if it is too large for that.
+        pub rerun: Option<u64>,
+    }
+}
+
+impl VerifyCosts {
+    /// What it takes if a result is shown that way.
+    pub const fn by(&self, by: ShownBy) -> Option<u64> {
+        match by {
+            ShownBy::Proof { .. } => self.proof,
+            ShownBy::Rerun => self.rerun,
+        }
+    }
+}
+
+/// Verifies results that are shown to be right by a proof, or by the weights to run the program
+/// with. What is shown is opaque to core.
+pub trait ResultVerifier: Send + Sync {
+    /// What verifying a result of this program takes at most. It follows from the program's sizes
+    /// alone, so that it can be paid for and bounded before any work.
+    fn costs(&self, program: &[u8]) -> VerifyCosts;
+
+    /// Whether this shows that the claim is right. Takes no longer than its cost and the reading of
+    /// its arguments.
+    fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool;
+}
+
 /// How far a dispute has come, and what is to decide it.
 #[derive(Clone, Copy, Debug)]
 pub struct DisputePoint<'a> {
@@ -205,5 +296,15 @@ impl StepJudge for NoPrograms {
 
     fn opened(&self, _: &FillClaim, _places: &[u32], _openings: &[u8]) -> Option<usize> {
         None
+    }
+}
+
+impl ResultVerifier for NoPrograms {
+    fn costs(&self, _program: &[u8]) -> VerifyCosts {
+        VerifyCosts { proof: None, rerun: None }
+    }
+
+    fn verify(&self, _program: &[u8], _claim: &ResultClaim, _shown: &[u8]) -> bool {
+        false
     }
 }

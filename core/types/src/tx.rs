@@ -10,7 +10,7 @@ mod check;
 pub use action::{
     Action, CapacityOpenings, DisputeAnswer, DisputeEvidence, Evidence, JOBS_PER_TX_MAX, Memo,
     NodeSet, OpenedCheck, OpenedResult, PROGRAM_PIECES_MAX, ProgramPiece, REPORTS_PER_TX_MAX,
-    Sealed,
+    SHOWN_BYTES_MAX, Sealed, ShownBytes,
 };
 pub use check::{CheckedTx, TxError, check_batch};
 
@@ -26,6 +26,12 @@ use std::fmt;
 /// The most bytes of a signed transaction. The bounds of most actions keep it below; those with
 /// vouchers are held against it when they are read.
 pub const TX_BYTES_MAX: usize = 16 * 1024;
+
+/// The most bytes of a signed transaction that proves a result, and of any at all. A block has room
+/// for few of them.
+pub const PROOF_TX_BYTES_MAX: usize = 512 * 1024;
+
+const _: () = assert!(SHOWN_BYTES_MAX + TX_BYTES_MAX <= PROOF_TX_BYTES_MAX);
 
 /// How many independent sequences of nonces an account has, so that programs sharing it need not
 /// wait for each other.
@@ -203,9 +209,9 @@ impl Decode for SignedTx {
         let at = reader.position();
         reader.opening(Kind::Transaction)?;
         let tx = Self { body: TxBody::decode(reader)?, signature: Signature::decode(reader)? };
-        let found = reader.position() - at;
-        if found > TX_BYTES_MAX {
-            return Err(DecodeError::Length { at, found, min: Self::BYTES_MIN, max: TX_BYTES_MAX });
+        let (found, max) = (reader.position() - at, tx.body.action.tx_bytes_max());
+        if found > max {
+            return Err(DecodeError::Length { at, found, min: Self::BYTES_MIN, max });
         }
         Ok(tx)
     }

@@ -171,6 +171,7 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::RunEnded { .. }
         | Event::ResultCommitted { .. }
         | Event::ResultRevealed { .. }
+        | Event::ResultProved { .. }
         | Event::CheckDrawn { .. }
         | Event::ResultNotDrawn { .. }
         | Event::CheckCommitted { .. }
@@ -358,6 +359,10 @@ fn action_details(action: &Action) -> (&'static str, Details) {
         }
         Action::RevealResults { results, .. } => {
             ("reveal_results", list.number("count", length(results.as_slice())))
+        }
+        Action::ProveResult { job, cost, shown, .. } => {
+            let listed = list.text("job", job).number("cost", *cost);
+            ("prove_result", listed.number("shown_bytes", length(shown.as_slice())))
         }
         Action::GiveUp { job, failure } => {
             ("give_up", list.text("job", job).text("failure", &failure.name()))

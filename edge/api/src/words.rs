@@ -12,7 +12,7 @@ pub(crate) use tier::tier_word;
 pub use tier::{SEEN_BY, TierWords};
 
 use serde::{Deserialize, Serialize};
-use tg_types::{Event, Message};
+use tg_types::{Event, Message, ShownBy};
 
 /// Whether something that happened is good news. Pages show it by a sign and by a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +65,7 @@ impl Line {
             | Event::RunEnded { .. }
             | Event::ResultCommitted { .. }
             | Event::ResultRevealed { .. }
+            | Event::ResultProved { .. }
             | Event::RunsDisagreed { .. } => of_run(event),
             Event::CheckDrawn { .. }
             | Event::ResultNotDrawn { .. }
@@ -143,11 +144,23 @@ fn of_run(event: &Event) -> Option<Line> {
             let (output, trace) = (short(&result.output), short(&result.trace));
             Line::new("Revealed", format!("output {output}, trace {trace}."))
         }
+        Event::ResultProved { result, by, .. } => {
+            let output = short(&result.output);
+            Line::new("Shown", format!("output {output}; {}", shown_by(*by)))
+        }
         Event::RunsDisagreed { .. } => {
             Line::new("Disagreed", event.reason().sentence()).bad().detail()
         }
         _ => return None,
     })
+}
+
+/// How validators saw that a result is right.
+fn shown_by(by: ShownBy) -> &'static str {
+    match by {
+        ShownBy::Proof { .. } => "every validator verified its proof.",
+        ShownBy::Rerun => "every validator ran the program itself.",
+    }
 }
 
 /// Lines about checks and disputes.

@@ -256,6 +256,7 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::RunEnded { node, .. }
         | Event::ResultCommitted { node, .. }
         | Event::ResultRevealed { node, .. }
+        | Event::ResultProved { node, .. }
         | Event::CheckDrawn { node, .. }
         | Event::CheckCommitted { node, .. }
         | Event::CheckPassed { node, .. }

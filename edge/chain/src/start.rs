@@ -20,7 +20,7 @@ use tg_types::{
     ids::{AccountId, Hash32, HeaderDigest},
     key::SecretKey,
     tick::Height,
-    traits::StepJudge,
+    traits::{ResultVerifier, StepJudge},
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -65,6 +65,8 @@ pub struct ChainConfig {
     pub seed: [u8; 32],
     /// Judges tensor programs. All nodes of a network must have the same.
     pub judge: Arc<dyn StepJudge>,
+    /// Verifies results that are shown to be right at once.
+    pub verifier: Arc<dyn ResultVerifier>,
 }
 
 /// Why a node did not come up.
@@ -131,6 +133,7 @@ pub fn prepare(
         equivocation: Arc::new(committee.clone()),
         certificates: Arc::new(committee.clone()),
         judge: config.judge,
+        verifier: config.verifier,
         #[cfg(feature = "planted-bugs")]
         planted: None,
     };

@@ -263,6 +263,9 @@ impl Gateway {
         let has_checkers = match tier {
             Tier::Audit | Tier::Sync => true,
             Tier::Trusted | Tier::Redundant { .. } => false,
+            Tier::Proof { .. } | Tier::Rerun => {
+                return Some("anybody: inputs and outputs stand in a block".to_owned());
+            }
         };
         let who = tg_privacy::Readers { provider: None, has_checkers, validators: &validators };
         let label = match escrow {

@@ -6,7 +6,7 @@ use tg_chain::Notice;
 use tg_net::{PeerId, RelayUrl};
 use tg_privacy::{WrapPublic, Wrapped};
 use tg_types::genesis::SEATS_MAX;
-use tg_types::tx::TX_BYTES_MAX;
+use tg_types::tx::PROOF_TX_BYTES_MAX;
 use tg_types::{
     AccountId, Amount, Bytes, Decode, DecodeError, Encode, Event, GenesisHash, Hash32, Height,
     JobId, Lane, List, Nonce, Packages, Reader, Reason, SeatSignature, Signature, StateKey, Tick,
@@ -59,7 +59,7 @@ wire! {
         /// Take a transaction in and say when it is final.
         Submit {
             /// The signed transaction.
-            tx: Bytes<TX_BYTES_MAX>,
+            tx: Bytes<PROOF_TX_BYTES_MAX>,
         } = 6,
         /// Tell what happens, block by block.
         Follow = 7,

@@ -162,6 +162,12 @@ impl Audit {
         }
     }
 
+    /// Pays a share of what somebody lost, and burns the rest.
+    fn reward(&mut self, reporter: &AccountId, lost: i128, bounty: i128) {
+        self.pay(reporter, bounty);
+        self.burned += lost - bounty;
+    }
+
     fn book_event(
         &mut self,
         genesis: &Genesis,
@@ -201,6 +207,7 @@ impl Audit {
             | Event::RunEnded { .. }
             | Event::ResultCommitted { .. }
             | Event::ResultRevealed { .. }
+            | Event::ResultProved { .. }
             | Event::CheckDrawn { .. }
             | Event::CheckCommitted { .. }
             | Event::CheckPassed { .. }
@@ -236,8 +243,7 @@ impl Audit {
     fn book_slash(&mut self, genesis: &Genesis, event: &Event, found: &mut Violations) {
         if let Event::Slashed { offender, reporter, amount, bounty } = event {
             self.slash(genesis, offender, units(*amount), found);
-            self.pay(reporter, units(*bounty));
-            self.burned += units(*amount) - units(*bounty);
+            self.reward(reporter, units(*amount), units(*bounty));
         }
     }
 

@@ -369,6 +369,7 @@ impl Cluster {
             cache_pages: CACHE_PAGES,
             seed: *key,
             judge: Arc::new(tg_types::NoPrograms),
+            verifier: Arc::new(tg_types::NoPrograms),
         };
         let (mut node, prepared) =
             prepare(config, |rules| (self.plan.adjust)(rules)).expect("the plan fits its genesis");

@@ -99,6 +99,7 @@ impl Judge {
             equivocation: Arc::new(committee.clone()),
             certificates: Arc::new(verdicts.clone()),
             judge: Arc::new(tg_types::NoPrograms),
+            verifier: Arc::new(tg_types::NoPrograms),
             #[cfg(feature = "planted-bugs")]
             planted: None,
         };

@@ -53,6 +53,7 @@ impl Plant {
                 PlantedBug::TrustTiles => "trust-tiles",
                 PlantedBug::OneVoucher => "one-voucher",
                 PlantedBug::OneJudge => "one-judge",
+                PlantedBug::TrustProofs => "trust-proofs",
             },
         }
     }

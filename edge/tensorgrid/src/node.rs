@@ -14,6 +14,7 @@ use std::{
 };
 use tg_api::{ApiConfig, ApiError, FaucetConfig, RunningApi};
 use tg_chain::{Chain, ChainConfig, ChainStartError, IndexPlace, NetConfig, Peer, RunningChain};
+use tg_proof::court::Court;
 use tg_tensor::judge::TensorJudge;
 use tg_types::{Height, SecretKey};
 use tracing_subscriber::{
@@ -193,6 +194,7 @@ impl RunningNode {
             cache_pages: CACHE_PAGES,
             seed: files::random()?,
             judge: Arc::new(TensorJudge),
+            verifier: Arc::new(Court::default()),
         };
         let net = NetConfig {
             listen: reach.listen,

@@ -8,6 +8,7 @@
 
 mod claims;
 mod codec;
+pub mod court;
 mod error;
 mod field;
 mod logup;

@@ -1,5 +1,6 @@
 //! Whole proofs: honest ones of all kinds, and every lie that we could think of.
 
+mod court;
 mod lies;
 mod programs;
 mod random;

@@ -66,6 +66,13 @@ impl Verifier {
         &self.setup.report
     }
 
+    /// How many look-ups and entries of tables a proof is about: verifying takes time in
+    /// proportion.
+    #[must_use]
+    pub fn leaves(&self) -> u64 {
+        1 << self.setup.plan.leaf_bits
+    }
+
     /// Verifies the bytes of a proof.
     pub fn verify(&self, statement: &Statement, bytes: &[u8]) -> Result<&Report, VerifyError> {
         let constants = match &self.weights {

@@ -1,6 +1,7 @@
 //! What a job costs. A quote and the escrow are the same sum, computed here and nowhere else: what
 //! a client is told is what is locked, and what is locked is all that can be spent.
 
+use tg_types::tx::PROOF_TX_BYTES_MAX;
 use tg_types::{Amount, Bps, Extent, JobSpec, Params, Tier};
 
 /// What a job costs, part by part.
@@ -14,7 +15,8 @@ pub struct Charges {
     pub checkers: u8,
     /// What one checker is paid.
     pub check_pay: Amount,
-    /// What each run gets for its transactions.
+    /// What each run gets for its transactions, or gets at most if its result is shown to be right
+    /// at once.
     pub fees: Amount,
     /// What each check gets for its transactions: answers about tiles are long.
     pub check_fees: Amount,
@@ -34,14 +36,19 @@ const STEPS: u64 = 2;
 pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charges> {
     let jobs = &params.jobs;
     let (checkers, share, draw_share) = match (spec.tier, extent) {
-        (Tier::Trusted | Tier::Redundant { .. }, _) => (0, Bps::ZERO, Bps::ZERO),
+        (Tier::Trusted | Tier::Redundant { .. } | Tier::Proof { .. } | Tier::Rerun, _) => {
+            (0, Bps::ZERO, Bps::ZERO)
+        }
         (Tier::Audit, Extent::Whole) => (jobs.audit_checkers, jobs.audit_pay, jobs.audit_share),
         (Tier::Audit, Extent::Tiles) => {
             (jobs.audit_checkers, jobs.audit_tiles_pay, jobs.audit_share)
         }
         (Tier::Sync, _) => (jobs.sync_checkers, jobs.sync_pay, Bps::WHOLE),
     };
-    let fees = jobs.step_fee.times(STEPS).ok()?;
+    let fees = match spec.tier.shown_by() {
+        Some(_) => proof_fee_max(params)?,
+        None => jobs.step_fee.times(STEPS).ok()?,
+    };
     let check_fees = match extent {
         Extent::Whole => fees,
         Extent::Tiles => {
@@ -64,6 +71,14 @@ pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charge
         Charges { runs, pay, checkers, check_pay, fees, check_fees, unshown, draw_share, escrow };
     let escrow = parts.of(spec.tier.runs_paid_max().into(), checkers.into())?;
     Some(Charges { escrow, ..parts })
+}
+
+/// The most that a transaction with a result and all that shows it costs; what it costs less goes
+/// back to the client.
+fn proof_fee_max(params: &Params) -> Option<Amount> {
+    let bytes = u64::try_from(PROOF_TX_BYTES_MAX).ok()?;
+    let verifying = params.jobs.proof_fee.times(params.jobs.proof_cost_max).ok()?;
+    params.fee_floor_per_byte.times(bytes).ok()?.plus(verifying).ok()
 }
 
 impl Charges {
@@ -114,6 +129,9 @@ mod tests {
         check((Tier::Audit, Extent::Tiles), 1, 2, [1, 2], 110_000 + 2 * (10_000 + 130_000));
         check((Tier::Sync, Extent::Whole), 1, 7, [1, 7], 670_000);
         check((Tier::Redundant { replicas: 2 }, Extent::Whole), 2, 0, [3, 0], 220_000);
+        let shown = 100_000 + 10 * 512 * 1_024 + 10 * 50_000;
+        check((Tier::Proof { weights: hash }, Extent::Whole), 1, 0, [1, 0], shown);
+        check((Tier::Rerun, Extent::Whole), 1, 0, [1, 0], shown);
     }
 
     #[test]

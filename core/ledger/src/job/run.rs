@@ -65,9 +65,13 @@ fn commit_one(
     seal: Hash32,
 ) -> Result<(), Fail> {
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
+    let is_shown_at_once = entry.spec.tier.shown_by().is_some();
     let run = entry.run_of(node).ok_or(Reason::RunUnknown)?;
     if run.state != RunState::Placed {
         return Err(Reason::RunNotThere.into());
+    }
+    if is_shown_at_once {
+        return Err(Reason::RunNotThere.into()); // there is nothing to wait for
     }
     let height = session.env.height;
     let answer = session.env.tick.plus(session.params.jobs.answer_within)?;
@@ -75,7 +79,7 @@ fn commit_one(
     run.state = RunState::Committed { seal, height };
     run.deadline = Tick::MAX;
     let runs_open = match entry.spec.tier {
-        Tier::Trusted => true,
+        Tier::Trusted | Tier::Proof { .. } | Tier::Rerun => true,
         Tier::Audit | Tier::Sync => {
             list::push(session, ListOf::Commits(height), *job.as_bytes())?;
             true
@@ -161,7 +165,9 @@ pub(crate) fn advance(
     }
     entry.status = JobStatus::Checking;
     match (entry.spec.tier, entry.draw) {
-        (Tier::Trusted, _) | (_, Draw::Spared) => settle::accept(session, job, entry),
+        (Tier::Trusted | Tier::Proof { .. } | Tier::Rerun, _) | (_, Draw::Spared) => {
+            settle::accept(session, job, entry)
+        }
         (Tier::Redundant { replicas }, _) => compare(session, job, entry, replicas.into()),
         (Tier::Audit | Tier::Sync, Draw::Pending) => {
             session.tables.jobs.put(job.as_bytes(), Some(entry))

@@ -4,7 +4,7 @@
 use tg_types::ids::{AccountId, JobId, NodeId};
 use tg_types::{Amount, Bps, Event, Extent, JobStatus, Reason};
 
-use super::charges::charges;
+use super::charges::{Charges, charges};
 use super::place;
 use super::record::{Check, CheckState, Checks, JobEntry, Run, RunState};
 use crate::due::{self, DueItem};
@@ -16,13 +16,20 @@ use crate::totals::{Flow, Part};
 use crate::{account, keys, node};
 
 /// Pays the runs that are left and the checks that passed, and gives the rest back.
-pub(crate) fn accept(
+pub(crate) fn accept(session: &mut Session<'_>, job: &JobId, entry: JobEntry) -> Result<(), Stop> {
+    let prices = charges(&session.params, &entry.spec, entry.extent);
+    let prices = prices.ok_or(ApplyError::Incomplete(keys::job(job)))?;
+    pay_out(session, job, entry, &prices)
+}
+
+/// As [`accept`], at these prices, which may be below those that were locked.
+pub(crate) fn pay_out(
     session: &mut Session<'_>,
     job: &JobId,
     mut entry: JobEntry,
+    prices: &Charges,
 ) -> Result<(), Stop> {
     let unpayable = || ApplyError::Incomplete(keys::job(job));
-    let prices = charges(&session.params, &entry.spec, entry.extent).ok_or_else(unpayable)?;
     let output = entry.result().ok_or_else(unpayable)?.output;
     let runs: Vec<Run> = entry.live().cloned().collect();
     let checks: Vec<Check> = entry.checks.as_slice().to_vec();

@@ -2,14 +2,15 @@
 //! call each.
 
 use tg_ledger::{Applied, Charges, Check, Draw, JobEntry, RunState, charges};
+use tg_types::hash::sha256;
 use tg_types::tx::{OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
-    AccountId, Action, Bytes, CheckAnswer, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus,
-    List, Needs, NetworkKind, NodeDescriptor, NodeId, Params, Reason, ResultKey, RunResult, Status,
-    StepJudge as _, Tier, TileLot, Work,
+    AccountId, Action, Bytes, CheckAnswer, Domain, DurationMs, Event, Hash32, JobId, JobSpec,
+    JobStatus, List, Needs, NetworkKind, NodeDescriptor, NodeId, Params, Reason, ResultClaim,
+    ResultKey, ResultVerifier as _, RunResult, Status, StepJudge as _, Tier, TileLot, Work,
 };
 
-use crate::judge::{TestJudge, program_id, right_result, tile_answer, trace_of};
+use crate::judge::{TestJudge, program_id, proof_of, right_result, tile_answer, trace_of};
 use crate::world::*;
 
 /// The program of all jobs here.
@@ -93,6 +94,30 @@ pub(crate) fn reveal_as(number: u8, job: JobId, result: &RunResult) -> Action {
         results: List::new(vec![opened]).expect("one"),
         vouchers: List::default(),
     }
+}
+
+/// What a result of a job claims when a node shows it.
+pub(crate) fn claim_as(
+    domain: &Domain,
+    (number, job): (u8, JobId),
+    spec: &JobSpec,
+    result: &RunResult,
+) -> ResultClaim {
+    let Work::Tensor { program, weights, inputs, .. } = spec.work else {
+        unreachable!("a tensor program");
+    };
+    let (genesis, node, output) = (domain.genesis, node(number), result.output);
+    let by = spec.tier.shown_by().expect("shown at once");
+    ResultClaim { genesis, job, node, program, weights, inputs, output, by }
+}
+
+/// As a node: show a result with these bytes.
+pub(crate) fn show_as(job: JobId, spec: &JobSpec, result: &RunResult, shown: Vec<u8>) -> Action {
+    let by = spec.tier.shown_by().expect("shown at once");
+    let cost = TestJudge.costs(PROGRAM).by(by).expect("can be shown");
+    let result = RunResult { trace: Hash32::new(sha256(&[&shown])), ..*result };
+    let (shown, vouchers) = (Bytes::new(shown).expect("short"), List::default());
+    Action::ProveResult { job, result, cost, shown, vouchers }
 }
 
 /// What somebody answers in a round who has computed the run.
@@ -216,6 +241,13 @@ impl World {
     pub(crate) fn deliver(&mut self, number: u8, job: JobId, result: &RunResult) -> Vec<Event> {
         self.act(number, commit_as(number, job, result));
         self.act(number, reveal_as(number, job, result))
+    }
+
+    /// As a node: show a result of a job with what an honest run shows.
+    pub(crate) fn prove_as(&self, number: u8, job: JobId, result: &RunResult) -> Action {
+        let spec = self.known(job).spec;
+        let claim = claim_as(&self.rules.domain, (number, job), &spec, result);
+        show_as(job, &spec, result, proof_of(&claim))
     }
 
     /// A block that carries all certificates there are.

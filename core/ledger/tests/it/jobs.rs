@@ -7,6 +7,7 @@ mod disputes;
 mod draws;
 mod limits;
 mod programs;
+mod proofs;
 mod random;
 mod runs;
 mod stand_ins;

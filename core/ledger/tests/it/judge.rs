@@ -5,8 +5,9 @@
 
 use tg_types::hash::sha256;
 use tg_types::{
-    DisputePoint, FillClaim, Hash32, JobSpec, KnownRun, NodeId, ProgramFacts, RunClaim, RunResult,
-    StepJudge, StepVerdict, TileLot, TraceSecret, Work,
+    DisputePoint, FillClaim, Hash32, JobSpec, KnownRun, NodeId, ProgramFacts, ResultClaim,
+    ResultVerifier, RunClaim, RunResult, ShownBy, StepJudge, StepVerdict, TileLot, TraceSecret,
+    VerifyCosts, Work,
 };
 
 /// Evidence that convicts, whatever is true.
@@ -182,5 +183,34 @@ impl StepJudge for TestJudge {
             STEP => Some(StepVerdict::Refuted),
             _ => None,
         }
+    }
+}
+
+/// What shows a claim here: it names all of the claim, whether that is right or not.
+pub(crate) fn proof_of(claim: &ResultClaim) -> Vec<u8> {
+    let by = match claim.by {
+        ShownBy::Proof { weights } => *weights.as_bytes(),
+        ShownBy::Rerun => [0; 32],
+    };
+    let names = [claim.genesis.as_bytes(), claim.job.as_bytes(), claim.node.as_bytes(), &by];
+    let hashes = [&claim.program, &claim.weights, &claim.inputs, &claim.output];
+    let parts: Vec<&[u8]> =
+        names.into_iter().chain(hashes.map(Hash32::as_bytes)).map(<[u8; 32]>::as_slice).collect();
+    sha256(&parts).to_vec()
+}
+
+impl ResultVerifier for TestJudge {
+    fn costs(&self, program: &[u8]) -> VerifyCosts {
+        let multiply_adds = self.facts(program).expect("a program").multiply_adds;
+        let is_provable = !program.ends_with(b"unprovable");
+        let proof = is_provable.then_some(1_000 + multiply_adds);
+        VerifyCosts { proof, rerun: Some(multiply_adds) }
+    }
+
+    fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool {
+        assert_eq!(program_id(program), claim.program, "the run's own program");
+        let parts = [&claim.program, &claim.weights, &claim.inputs].map(Hash32::as_bytes);
+        let output = sha256(&[b"output", parts[0], parts[1], parts[2]]);
+        *claim.output.as_bytes() == output && shown == proof_of(claim)
     }
 }

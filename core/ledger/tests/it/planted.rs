@@ -351,6 +351,18 @@ fn planted_skip_turn_lets_a_provider_answer_twice() {
     check_job(PlantedBug::SkipTurn, (4, Tier::Sync), observe, &expected);
 }
 
+#[test]
+fn planted_trust_in_proofs_pays_for_a_lie() {
+    let tier = Tier::Proof { weights: tg_types::Hash32::new([5; 32]) };
+    let observe = |mut world: World, job| {
+        let lie = world.prove_as(0, job, &wrong(1));
+        run_one(&mut world, voice(0), lie);
+        world.stake(&account(0)).active.units()
+    };
+    let expected = Expected { healthy: STAKE - 20 * PAY, sick: STAKE };
+    check_job(PlantedBug::TrustProofs, (2, tier), observe, &expected);
+}
+
 /// Goal: no bug is listed without a test. Method: the tests above, counted.
 #[test]
 fn planted_bugs_are_all_listed() {

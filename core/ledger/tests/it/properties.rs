@@ -120,6 +120,7 @@ fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
         0 => Tier::Trusted,
         1 => Tier::Audit,
         2 => Tier::Sync,
+        3 if u.ratio(1, 4)? => Tier::Proof { weights: Hash32::new([5; 32]) },
         _ => Tier::Redundant { replicas: u.int_in_range(1..=4)? },
     };
     let hash = Hash32::new([1; 32]);
@@ -223,10 +224,11 @@ fn any_step(
     let result = if u.ratio(1, 6)? { wrong(1) } else { right() };
     let depth = world.dispute(&job).map_or(0, |dispute| dispute.round);
     let challenger = world.dispute(&job).map_or(account(CHALLENGER), |it| it.challenger);
+    let defender = world.dispute(&job).map_or(number, |it| number_of(&it.node));
     let failure = RunFailure::TooLarge;
     let evidence = if u.ratio(1, 3)? { STEP } else { b"nothing" };
     let is_disputed = world.dispute(&job).is_some() || u.ratio(1, 10)?;
-    let steps = if is_disputed { 9..=14 } else { 0..=10 };
+    let steps = if is_disputed { 10..=14 } else { 0..=10 };
     let step = match u.int_in_range(steps)? {
         0 | 1 => commit_as(number, job, &result),
         2..=4 => reveal_as(number, job, &result),
@@ -234,7 +236,10 @@ fn any_step(
         7 | 8 => open_as(number, job, &result),
         9 => Action::GiveUp { job, failure },
         10 => return Ok((account(CHALLENGER), Action::Object { job })),
-        11 => answer_by(job, answer(depth + u.int_in_range(0..=1)?, 16)),
+        11 => {
+            let answered = answer_by(job, answer(depth + u.int_in_range(0..=3)?, 16));
+            return Ok((voice(defender), answered));
+        }
         12 => return Ok((challenger, Action::PickClaim { job, child: u.int_in_range(0..=17)? })),
         13 => judge_by(job, evidence),
         _ => return Ok((challenger, judge_by(job, evidence))),

@@ -218,6 +218,11 @@ pub(crate) fn job_params() -> JobParams {
         complaint_judged_within: DurationMs::new(1_000),
         complaint_bond: units(300_000),
         complaint_slash_bps: Bps::constant(200),
+        proof_fee: units(3),
+        proof_cost_max: 10_000,
+        proof_cost_per_block_max: 18_000,
+        proofs_per_block_max: 3,
+        proof_bytes_per_block_max: 512 * 1024,
     }
 }
 
@@ -282,6 +287,7 @@ impl World {
             equivocation: Arc::new(TestChecks),
             certificates: Arc::new(TestChecks),
             judge: Arc::new(TestJudge),
+            verifier: Arc::new(TestJudge),
             #[cfg(feature = "planted-bugs")]
             planted: None,
         };
@@ -370,12 +376,16 @@ impl World {
             let package = |it: RunResult| PackageRef { id: it.package, bytes: it.package_bytes };
             packages.extend(results.map(package));
         }
+        if let Action::ProveResult { result, .. } = &action {
+            packages.push(PackageRef { id: result.package, bytes: result.package_bytes });
+        }
         packages.sort();
         packages.dedup();
         let some = packages.chunks(32).map(|some| self.voucher(&[0, 1, 2], some.to_vec()));
         let some = List::new(some.collect()).expect("two at most");
-        if let Action::SubmitJobs { vouchers, .. } | Action::RevealResults { vouchers, .. } =
-            &mut action
+        if let Action::SubmitJobs { vouchers, .. }
+        | Action::RevealResults { vouchers, .. }
+        | Action::ProveResult { vouchers, .. } = &mut action
         {
             *vouchers = some;
         }

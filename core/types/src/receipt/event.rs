@@ -5,7 +5,7 @@ mod sentence;
 
 use crate::amount::Amount;
 use crate::ids::{AccountId, Hash32, JobId, NodeId};
-use crate::job::{Message, RunResult};
+use crate::job::{Message, RunResult, ShownBy};
 use crate::reason::Reason;
 use crate::tick::{DurationMs, Height, Tick};
 use crate::wire;
@@ -456,6 +456,17 @@ wire! {
             /// Which package.
             about: Message,
         } = 50,
+        /// A node showed a result with all that shows it to be right.
+        ResultProved {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// The result.
+            result: RunResult,
+            /// How it was shown to be right.
+            by: ShownBy,
+        } = 51,
         /// A provider did not go on in a dispute; those who vouched for the whole run may.
         DefencePassed {
             /// About which job.
@@ -507,6 +518,7 @@ impl Event {
             Self::RunEnded { why, .. } => *why,
             Self::ResultCommitted { .. } => Reason::ResultCommitted,
             Self::ResultRevealed { .. } => Reason::ResultRevealed,
+            Self::ResultProved { .. } => Reason::ResultProved,
             Self::CheckDrawn { .. } => Reason::CheckDrawn,
             Self::ResultNotDrawn { .. } => Reason::ResultNotDrawn,
             Self::CheckCommitted { .. } => Reason::CheckCommitted,
@@ -551,6 +563,7 @@ impl Event {
             | Self::RunEnded { job, .. }
             | Self::ResultCommitted { job, .. }
             | Self::ResultRevealed { job, .. }
+            | Self::ResultProved { job, .. }
             | Self::CheckDrawn { job, .. }
             | Self::ResultNotDrawn { job, .. }
             | Self::CheckCommitted { job, .. }

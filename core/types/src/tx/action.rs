@@ -1,7 +1,8 @@
 //! What a transaction can ask for. Every variant is bounded, so that no transaction exceeds
-//! [`TX_BYTES_MAX`](super::TX_BYTES_MAX). Only those with vouchers or tile answers could: the more
-//! validators a network has, the longer a voucher, and the fewer jobs or results go into one
-//! transaction; and of tile answers there is one in a transaction.
+//! [`TX_BYTES_MAX`](super::TX_BYTES_MAX), and those that prove a result not
+//! [`PROOF_TX_BYTES_MAX`](super::PROOF_TX_BYTES_MAX). Only those with vouchers or tile answers
+//! could: the more validators a network has, the longer a voucher, and the fewer jobs or results go
+//! into one transaction; and of tile answers there is one in a transaction.
 
 use crate::amount::Amount;
 use crate::bounded::{BoundError, Bytes, List};
@@ -40,6 +41,13 @@ pub type DisputeEvidence = Bytes<{ 14 * 1024 }>;
 
 /// Blocks of a filled memory with all that they read. Opaque to core.
 pub type CapacityOpenings = Bytes<{ 14 * 1024 }>;
+
+/// What shows that a result is right: inputs and outputs in the clear, and a proof or the weights.
+/// Opaque to core; with the rest of a transaction it stays below its limit.
+pub type ShownBytes = Bytes<SHOWN_BYTES_MAX>;
+
+/// The most bytes that show a result. Proofs of models that fit a machine have 50 to 350 KB.
+pub const SHOWN_BYTES_MAX: usize = 496 * 1024;
 
 wire! {
     /// A commitment to what will be said about a job.
@@ -242,16 +250,43 @@ wire! {
             /// Whether it opens with the key that was shown, to what the chain says is in it.
             opens: bool,
         } = 24,
+        /// As a node, show a result with all that shows it to be right.
+        ProveResult {
+            /// Of which job.
+            job: JobId,
+            /// What the run gave; in place of a trace stands the hash of what is shown.
+            result: RunResult,
+            /// What verifying takes, as the ledger meters it: the fee covers it, and a block has
+            /// room for some.
+            cost: u64,
+            /// What shows it.
+            shown: ShownBytes,
+            /// That validators hold its package.
+            vouchers: Vouchers,
+        } = 25,
     }
 }
 
 impl Action {
     /// The vouchers that come with it; most actions have none.
     pub fn vouchers(&self) -> &[Voucher] {
-        if let Self::SubmitJobs { vouchers, .. } | Self::RevealResults { vouchers, .. } = self {
+        if let Self::SubmitJobs { vouchers, .. }
+        | Self::RevealResults { vouchers, .. }
+        | Self::ProveResult { vouchers, .. } = self
+        {
             return vouchers.as_slice();
         }
         &[]
+    }
+
+    /// What verifying it takes, as it says itself; `None` if it proves no result.
+    pub const fn proof_cost(&self) -> Option<u64> {
+        if let Self::ProveResult { cost, .. } = self { Some(*cost) } else { None }
+    }
+
+    /// The most bytes of a signed transaction with this action.
+    pub const fn tx_bytes_max(&self) -> usize {
+        if self.proof_cost().is_some() { super::PROOF_TX_BYTES_MAX } else { super::TX_BYTES_MAX }
     }
 }
 

@@ -11,8 +11,8 @@ use tg_types::{
     DurationMs, Event, Features, GenesisHash, Hash32, Header, HeaderDigest, Height, IdempotencyId,
     JobId, JobParams, JobSpec, JobStatus, Kind, List, Message, Name, Needs, NodeDescriptor, NodeId,
     Noun, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey, RunFailure, RunResult,
-    SeatSignature, SeatSignatures, SecretKey, Signature, StateKey, Status, Tick, Tier, TxId,
-    Voucher, Work,
+    SeatSignature, SeatSignatures, SecretKey, ShownBy, Signature, StateKey, Status, Tick, Tier,
+    TxId, Voucher, Work,
 };
 
 /// A type of which arbitrary values can be made.
@@ -71,11 +71,17 @@ arb_from! {
         Self::Queued, Self::Cancelled, Self::Expired, Self::Running, Self::Checking,
         Self::Disputed, Self::Settled, Self::Failed,
     ])?;
-    Tier: u => match u.int_in_range(1..=4)? {
+    Tier: u => match u.int_in_range(1..=6)? {
         1 => Self::Trusted,
         2 => Self::Audit,
         3 => Self::Sync,
-        _ => Self::Redundant { replicas: u.arbitrary()? },
+        4 => Self::Redundant { replicas: u.arbitrary()? },
+        5 => Self::Proof { weights: Hash32::arb(u)? },
+        _ => Self::Rerun,
+    };
+    ShownBy: u => match u.int_in_range(1..=2)? {
+        1 => Self::Proof { weights: Hash32::arb(u)? },
+        _ => Self::Rerun,
     };
     RunFailure: u => *u.choose(&[
         Self::Declined, Self::PackageMissing, Self::PackageWrong, Self::TooLarge,
@@ -270,7 +276,7 @@ impl<T: Arb, const MIN: usize, const MAX: usize> Arb for List<T, MIN, MAX> {
 impl Arb for Action {
     fn arb(u: &mut Unstructured<'_>) -> Result<Self> {
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=24)? {
+        Ok(match u.int_in_range(1..=25)? {
             1 => {
                 let (to, amount) = Arb::arb(u)?;
                 Self::Transfer { to, amount, memo: Bytes::arb(u)? }
@@ -306,7 +312,11 @@ impl Arb for Action {
             21 => Self::CommitCapacity { root: Hash32::arb(u)? },
             22 => Self::ShowCapacity { openings: Bytes::arb(u)? },
             23 => Self::Complain { job, about: Message::arb(u)?, key: Arb::arb(u)? },
-            _ => Self::JudgeComplaint { job, opens: u.arbitrary()? },
+            24 => Self::JudgeComplaint { job, opens: u.arbitrary()? },
+            _ => {
+                let (result, cost) = Arb::arb(u)?;
+                Self::ProveResult { job, result, cost, shown: Bytes::arb(u)?, vouchers: fewer(u)? }
+            }
         })
     }
 }
@@ -396,6 +406,10 @@ fn step(u: &mut Unstructured<'_>, number: u8, node: NodeId, job: JobId) -> Resul
         21 => Event::ResultCommitted { job, node },
         22 => Event::ResultRevealed { job, node, result: RunResult::arb(u)? },
         23 => Event::CheckDrawn { job, node, round },
+        51 => {
+            let (result, by) = Arb::arb(u)?;
+            Event::ResultProved { job, node, result, by }
+        }
         24 => Event::ResultNotDrawn { job },
         25 => Event::CheckCommitted { job, node },
         26 => Event::CheckPassed { job, node },

@@ -17,7 +17,9 @@ use crate::{
 };
 use std::time::Duration;
 use tg_chain::{Chain, Outcome};
-use tg_types::{CheckedTx, Decode as _, Height, Reason, Receipt, SignedTx, TxId, tx::TX_BYTES_MAX};
+use tg_types::{
+    CheckedTx, Decode as _, Height, Reason, Receipt, SignedTx, TxId, tx::PROOF_TX_BYTES_MAX,
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
@@ -187,7 +189,7 @@ pub(super) async fn submit(
 }
 
 fn read_tx(bytes: &Hex) -> Result<SignedTx, Reason> {
-    if bytes.0.len() > TX_BYTES_MAX {
+    if bytes.0.len() > PROOF_TX_BYTES_MAX {
         return Err(Reason::TxTooLarge);
     }
     SignedTx::from_bytes(&bytes.0).map_err(|_| Reason::Malformed)

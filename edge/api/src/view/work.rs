@@ -8,7 +8,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use tg_ledger::{Check, CheckState, Draw, JobEntry, NodeEntry, Run, RunState};
 use tg_types::{
-    AccountId, DeviceKind, Event, Extent, Hash32, JobStatus, Name, NodeId, Reason, Tick, Work,
+    AccountId, DeviceKind, Event, Extent, Hash32, JobStatus, Name, NodeId, Reason, ShownBy, Tick,
+    Work,
 };
 
 /// Equal devices of a node.
@@ -291,6 +292,14 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
         Event::ResultRevealed { job, node, result } => {
             let list = list.text("job", job).text("node", node).text("output", &result.output);
             list.text("trace", &result.trace).text("package", &result.package)
+        }
+        Event::ResultProved { job, node, result, by } => {
+            let list = list.text("job", job).text("node", node).text("output", &result.output);
+            let list = list.text("shown", &result.trace).text("package", &result.package);
+            match by {
+                ShownBy::Proof { weights } => list.text("by", &"proof").text("weights", weights),
+                ShownBy::Rerun => list.text("by", &"rerun"),
+            }
         }
         Event::CheckDrawn { job, node, round } => {
             list.text("job", job).text("node", node).number("round", *round)

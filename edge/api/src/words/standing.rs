@@ -93,6 +93,8 @@ fn accepted(entry: &JobEntry) -> String {
             let agreed = entry.live().filter(|run| run.result().is_some()).count();
             format!("Accepted and paid: {agreed} providers gave the same output.")
         }
+        Tier::Proof { .. } => "Proven and paid: every validator verified the proof.".to_owned(),
+        Tier::Rerun => "Accepted and paid: every validator ran the program itself.".to_owned(),
         Tier::Audit if passed == 0 => {
             "Accepted and paid; the result was not drawn for an audit.".to_owned()
         }

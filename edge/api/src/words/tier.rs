@@ -11,7 +11,7 @@ pub const SEEN_BY: &str = "The provider and the drawn checkers see the input in 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierWords {
-    /// As people write it: "none", "audit", "sync" or "redundant:n".
+    /// As people write it: "none", "audit", "sync", "redundant:n", "proof" or "rerun".
     pub word: String,
     /// What holds the word back: "local demo" where one owner may run all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,6 +36,12 @@ impl TierWords {
             Tier::Redundant { replicas } => {
                 format!("{replicas} providers of different owners must give the same output.")
             }
+            Tier::Proof { .. } => "The provider proves the run; every validator verifies the \
+                proof in the block that pays for it."
+                .to_owned(),
+            Tier::Rerun => "Every validator runs the program itself, in the block that pays for \
+                it: that takes less than verifying a proof."
+                .to_owned(),
         };
         let not_against = match tier {
             Tier::Trusted => "A lying provider.",
@@ -50,10 +56,22 @@ impl TierWords {
                 "Providers that lie together. Work that is not deterministic is reported, not \
                  judged."
             }
+            Tier::Proof { .. } => {
+                "Readers: anybody can read inputs and outputs. A commitment to other weights than \
+                 you meant."
+            }
+            Tier::Rerun => "Readers: anybody can read inputs, outputs and weights.",
         };
         let caveat = match (tier, network) {
             (Tier::Sync, NetworkKind::Local) => Some("local demo".to_owned()),
-            (Tier::Trusted | Tier::Audit | Tier::Redundant { .. }, _)
+            (
+                Tier::Trusted
+                | Tier::Audit
+                | Tier::Redundant { .. }
+                | Tier::Proof { .. }
+                | Tier::Rerun,
+                _,
+            )
             | (Tier::Sync, NetworkKind::Open) => None,
         };
         Self { word: tier_word(tier), caveat, does, not_against: not_against.to_owned() }
@@ -80,6 +98,8 @@ pub(crate) fn tier_word(tier: Tier) -> String {
         Tier::Audit => "audit".to_owned(),
         Tier::Sync => "sync".to_owned(),
         Tier::Redundant { replicas } => format!("redundant:{replicas}"),
+        Tier::Proof { .. } => "proof".to_owned(),
+        Tier::Rerun => "rerun".to_owned(),
     }
 }
 

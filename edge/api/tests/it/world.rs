@@ -81,6 +81,7 @@ impl World {
             cache_pages: 1_024,
             seed: [3; 32],
             judge: Arc::new(tg_types::NoPrograms),
+            verifier: Arc::new(tg_types::NoPrograms),
         };
         let key = SecretKey::from_seed([1; 32]).public();
         let net = NetConfig {

@@ -101,6 +101,7 @@ impl Network {
                 cache_pages: 512,
                 seed: [seat; 32],
                 judge: Arc::new(tg_types::NoPrograms),
+                verifier: Arc::new(tg_types::NoPrograms),
             },
             NetConfig {
                 listen: self.addresses[index],

@@ -273,7 +273,7 @@ impl JobBooks {
             format!("{job:?}: {locked} locked, {paid} paid, {charged} charged, {refund} came back")
         });
         let needed = match book.spec.tier {
-            Tier::Trusted | Tier::Audit | Tier::Sync => 1,
+            Tier::Trusted | Tier::Audit | Tier::Sync | Tier::Proof { .. } | Tier::Rerun => 1,
             Tier::Redundant { replicas } => usize::from(replicas),
         };
         let outputs = &book.outputs;

@@ -87,6 +87,7 @@ impl Grid {
             equivocation: Arc::new(Hashes),
             certificates: Arc::new(Hashes),
             judge: Arc::new(TensorJudge),
+            verifier: Arc::new(tg_types::NoPrograms),
             #[cfg(feature = "planted-bugs")]
             planted: None,
         };

@@ -318,5 +318,7 @@ pub(super) const fn tier_name(tier: Tier) -> &'static str {
         Tier::Audit => "audit",
         Tier::Sync => "sync",
         Tier::Redundant { .. } => "redundant",
+        Tier::Proof { .. } => "proof",
+        Tier::Rerun => "rerun",
     }
 }

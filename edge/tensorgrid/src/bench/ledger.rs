@@ -70,6 +70,7 @@ pub(crate) fn rules(folder: &NodeFolder) -> Result<Rules, RulesError> {
         cache_pages: 1,
         seed: [0; 32],
         judge: Arc::new(tg_tensor::judge::TensorJudge),
+        verifier: Arc::new(tg_types::NoPrograms),
     };
     let mut taken = None;
     tg_chain::prepare(config, |rules| taken = Some(rules.clone()))?;

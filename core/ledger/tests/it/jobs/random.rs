@@ -8,13 +8,13 @@ use tg_types::hash::sha256;
 use tg_types::ids::Noun;
 use tg_types::tx::NodeSet;
 use tg_types::{
-    AccountId, Action, Amount, CheckedTx, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus,
-    Lane, Message, NetworkKind, NodeId, Nonce, Params, Reason, RunFailure, RunResult, Status, Tier,
-    TxBody,
+    AccountId, Action, Amount, CheckedTx, Domain, DurationMs, Event, Hash32, JobId, JobSpec,
+    JobStatus, Lane, Message, NetworkKind, NodeId, Nonce, Params, Reason, RunFailure, RunResult,
+    Status, Tier, TxBody,
 };
 
 use crate::fleet::*;
-use crate::judge::{STEP, answer, false_answer, is_false, right_result};
+use crate::judge::{STEP, answer, false_answer, is_false, proof_of, right_result};
 use crate::world::*;
 
 /// Nodes of a history; each has its own owner.
@@ -61,6 +61,8 @@ fn history_params() -> Params {
     params.jobs.check_grace = DurationMs::new(3_000);
     params.jobs.is_vouched = true;
     params.jobs.complaint_judged_within = DurationMs::new(3_000);
+    params.jobs.proofs_per_block_max = 64;
+    params.jobs.proof_cost_per_block_max = 1_000_000;
     params
 }
 
@@ -76,6 +78,7 @@ struct Sight<'a> {
     job: JobId,
     entry: &'a JobEntry,
     dispute: Option<&'a DisputeEntry>,
+    domain: Domain,
 }
 
 impl Sight<'_> {
@@ -131,7 +134,12 @@ impl Sight<'_> {
     /// Goes on with a run.
     fn run_step(&self, result: &RunResult) -> Option<Action> {
         let run = self.entry.live().find(|run| run.node == node(self.number))?;
+        let spec = &self.entry.spec;
         match run.state {
+            RunState::Placed if spec.tier.shown_by().is_some() => {
+                let claim = claim_as(&self.domain, (self.number, self.job), spec, result);
+                Some(show_as(self.job, spec, result, proof_of(&claim)))
+            }
             RunState::Placed => Some(commit_as(self.number, self.job, result)),
             RunState::Committed { .. } => self.reveal_step(result),
             RunState::Revealed { .. } | RunState::Ended { .. } => None,
@@ -238,7 +246,8 @@ impl History {
                 if is_mine || actions.iter().any(is_said) {
                     continue; // whoever complains waits for the answer
                 }
-                let sight = Sight { number, job: *job, entry, dispute: dispute.as_ref() };
+                let (dispute, domain) = (dispute.as_ref(), self.world.rules.domain);
+                let sight = Sight { number, job: *job, entry, dispute, domain };
                 let honest = sight.honest_step();
                 let action = match character {
                     Character::Honest => honest,
@@ -472,10 +481,12 @@ fn inputs_open(spec: &JobSpec) -> bool {
 }
 
 fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
-    let tier = match u.int_in_range(0..=6)? {
+    let tier = match u.int_in_range(0..=8)? {
         0 => Tier::Trusted,
         1 | 2 => Tier::Audit,
         3 | 4 => Tier::Sync,
+        5 => Tier::Proof { weights: Hash32::new([5; 32]) },
+        6 => Tier::Rerun,
         _ => Tier::Redundant { replicas: u.int_in_range(2..=4)? },
     };
     let mut spec = JobSpec {
@@ -515,7 +526,8 @@ fn prop_jobs_end_and_the_honest_lose_nothing() {
 }
 
 /// What the histories below must have seen.
-const EXPECTED: [Reason; 42] = [
+const EXPECTED: [Reason; 43] = [
+    Reason::ResultProved,
     Reason::Complained,
     Reason::ComplaintJudged,
     Reason::ComplaintUpheld,

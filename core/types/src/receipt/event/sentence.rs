@@ -1,7 +1,7 @@
 //! Events in sentences for people. Apart, because words change more often than facts.
 
 use super::Event;
-use crate::job::Message;
+use crate::job::{Message, ShownBy};
 
 impl Event {
     /// What happened, for people.
@@ -39,6 +39,7 @@ impl Event {
             | Self::RunEnded { .. }
             | Self::ResultCommitted { .. }
             | Self::ResultRevealed { .. }
+            | Self::ResultProved { .. }
             | Self::CheckDrawn { .. }
             | Self::ResultNotDrawn { .. }
             | Self::CheckCommitted { .. }
@@ -107,6 +108,14 @@ impl Event {
             }
             Self::ResultRevealed { job, node, result } => {
                 format!("Node {node} showed output {} of job {job}.", result.output)
+            }
+            Self::ResultProved { job, node, result, by } => {
+                let output = result.output;
+                let how = match by {
+                    ShownBy::Proof { .. } => "with a proof, which every validator verified",
+                    ShownBy::Rerun => "and every validator ran the program itself",
+                };
+                format!("Node {node} showed output {output} of job {job} {how}.")
             }
             Self::CheckDrawn { job, node, round } => {
                 format!("Node {node} was drawn to check job {job} in round {round}.")

@@ -1,0 +1,99 @@
+//! Results that are shown to be right in the block that accepts them: by a proof, or by the weights
+//! with which every validator runs the program itself. Nobody is drawn and nobody waits. There is
+//! no commitment either: what is shown is bound to its provider, so a copy of it is worth nothing.
+//!
+//! A node that signs a result which does not pass has shown its own lie, and loses its bond. So
+//! whatever may happen to an honest node must be refused before: all sizes, costs and vouchers.
+
+use tg_types::hash::sha256;
+use tg_types::ids::{Hash32, JobId, NodeId};
+use tg_types::voucher::Voucher;
+use tg_types::{Amount, Event, JobStatus, Reason, ResultClaim, RunResult, Tick, Work};
+
+use super::charges::charges;
+use super::record::{JobEntry, Run, RunState};
+use super::run;
+use super::settle::{self, Loss};
+use crate::error::{ApplyError, Fail, Stop};
+use crate::planted::planted;
+use crate::session::{Call, Session};
+use crate::voucher::Vouched;
+use crate::{keys, program};
+
+/// A result as a transaction shows it.
+pub(crate) struct Shown<'a> {
+    pub(crate) job: &'a JobId,
+    pub(crate) result: &'a RunResult,
+    pub(crate) cost: u64,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) vouchers: &'a [Voucher],
+    /// The least fee of the transaction, which the client pays back.
+    pub(crate) fee: Amount,
+}
+
+/// Takes a result that is shown to be right, and settles its job; or takes the bond of whoever
+/// shows what is not right.
+pub(crate) fn prove(session: &mut Session<'_>, call: &Call, shown: &Shown<'_>) -> Result<(), Fail> {
+    let Shown { job, result, .. } = *shown;
+    let node = run::speaker(call);
+    super::load(session, &[*job])?;
+    let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
+    let run = entry.run_of(&node).cloned().ok_or(Reason::RunUnknown)?;
+    let claim = claim(session, &entry, shown, &node).ok_or(Reason::RunNotThere)?;
+    if run.state != RunState::Placed {
+        return Err(Reason::RunNotThere.into());
+    }
+    let costs = program::costs(session, &claim.program)?.ok_or(Reason::ProgramUnknown)?;
+    if costs.by(claim.by) != Some(shown.cost) {
+        return Err(Reason::ProofCostWrong.into());
+    }
+    if result.trace != Hash32::new(sha256(&[shown.bytes])) {
+        return Err(Reason::ProofHashWrong.into());
+    }
+    let program = program::bytes(session, &claim.program)?;
+    // Signatures and proofs are costly, so everything else is checked and loaded before.
+    let vouched = Vouched::by(session, shown.vouchers);
+    vouched.check(result.package, result.package_bytes)?;
+    let is_right = session.rules.verifier.verify(&program, &claim, shown.bytes);
+
+    if !is_right && !planted!(session.rules, TrustProofs) {
+        return Ok(refute(session, job, entry, &run)?);
+    }
+    if let Some(run) = entry.run_of(&node) {
+        run.state = RunState::Revealed { result: *result, height: session.env.height };
+        run.deadline = Tick::MAX;
+    }
+    entry.status = JobStatus::Checking;
+    session.emit(Event::ResultProved { job: *job, node, result: *result, by: claim.by });
+    let unpayable = || ApplyError::Incomplete(keys::job(job));
+    let mut prices = charges(&session.params, &entry.spec, entry.extent).ok_or_else(unpayable)?;
+    prices.fees = prices.fees.min(shown.fee);
+    Ok(settle::pay_out(session, job, entry, &prices)?)
+}
+
+/// What is said to be right; `None` if results of this job are not shown that way.
+fn claim(
+    session: &Session<'_>,
+    entry: &JobEntry,
+    shown: &Shown<'_>,
+    node: &NodeId,
+) -> Option<ResultClaim> {
+    let Work::Tensor { program, weights, inputs, .. } = entry.spec.work else { return None };
+    let by = entry.spec.tier.shown_by()?;
+    let (genesis, output) = (session.rules.domain.genesis, shown.result.output);
+    let (job, node) = (*shown.job, *node);
+    Some(ResultClaim { genesis, job, node, program, weights, inputs, output, by })
+}
+
+/// A node has shown what is not right: it loses its bond, and the job goes to another one.
+fn refute(
+    session: &mut Session<'_>,
+    job: &JobId,
+    mut entry: JobEntry,
+    run: &Run,
+) -> Result<(), Stop> {
+    let Run { node, owner, bond, .. } = run;
+    run::end(session, job, &mut entry, node, Reason::ResultRefuted)?;
+    settle::slash(session, job, &Loss::whole(node, owner, *bond), None)?;
+    run::retry(session, job, entry)
+}

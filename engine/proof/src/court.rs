@@ -1,0 +1,396 @@
+//! Results of jobs as validators verify them: by a proof, or by running the program.
+//!
+//! A job names roots and ids only, so whatever shows a result brings inputs, outputs and the
+//! commitment to the weights along, and here they are held against these names first. A proof is
+//! bound to network, job and provider. What verifying costs follows from the program alone; a
+//! program whose proofs would take longer than that is none that can be proven here.
+
+use crate::error::VerifyError;
+use crate::plan::PlanError;
+use crate::security::Report;
+use crate::setup::WeightsCommitment;
+use crate::statement::Statement;
+use crate::verify::Verifier;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use tg_tensor::commit::Salt;
+use tg_tensor::program::{Operation, Primitive, Program, ProgramError, Spec};
+use tg_tensor::trace::{inputs_root, outputs_root};
+use tg_tensor::{MAGIC, Model, ModelError, Options, RunError, Runner, Tensor, TensorError};
+use tg_types::hash::sha256;
+use tg_types::tx::SHOWN_BYTES_MAX;
+use tg_types::{
+    Bytes, Decode as _, DecodeError, Encode as _, GenesisHash, Hash32, JobId, NodeId, ResultClaim,
+    ResultVerifier, ShownBy, VerifyCosts, wire,
+};
+
+/// Verdicts that are remembered: a block is executed several times, by its proposer and for every
+/// candidate of its height, but what it shows is verified once.
+pub(crate) const REMEMBERED_MAX: usize = 1_024;
+
+/// Elements and reads of a program up to which its costs are looked at more closely. Larger ones
+/// are beyond what a block has time for.
+const SIZE_MAX: u64 = 1 << 26;
+
+wire! {
+    /// What shows a result.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Shown {
+        /// The salt of the inputs.
+        pub salt: [u8; 32],
+        /// All inputs, then all outputs, in the program's order; it says how long each is.
+        pub numbers: Bytes<SHOWN_BYTES_MAX>,
+        /// What shows that these inputs give these outputs.
+        pub evidence: Evidence,
+    }
+}
+
+wire! {
+    /// What shows that inputs give outputs.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Evidence {
+        /// A proof about committed weights.
+        Proof {
+            /// The commitment to the weights; empty if there are none.
+            commitment: Bytes<64>,
+            /// The proof.
+            proof: Bytes<SHOWN_BYTES_MAX>,
+        } = 1,
+        /// The weights themselves.
+        Rerun {
+            /// All constants, in the program's order.
+            weights: Bytes<SHOWN_BYTES_MAX>,
+        } = 2,
+    }
+}
+
+/// Why something does not show a result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CourtError {
+    /// The program cannot be read.
+    #[error("program cannot be read")]
+    Program(#[from] ProgramError),
+    /// The bytes are not of the canonical form.
+    #[error("what is shown cannot be read")]
+    Decode(#[from] DecodeError),
+    /// There are more or fewer numbers than inputs and outputs have.
+    #[error("{found} bytes of numbers, the program has {expected}")]
+    Length {
+        /// How many there are.
+        found: usize,
+        /// How many inputs and outputs take.
+        expected: usize,
+    },
+    /// A number is out of its range.
+    #[error("an input or output is out of its range")]
+    Tensor(#[from] TensorError),
+    /// What is shown is not what the job or the result names.
+    #[error("the {0} shown are not those that were named")]
+    Other(&'static str),
+    /// A proof where the weights were expected, or the other way round.
+    #[error("the result is shown in another way than the job asks for")]
+    Way,
+    /// The program cannot be proven.
+    #[error("program cannot be proven")]
+    Plan(#[from] PlanError),
+    /// The program can be proven, but verifying takes too long.
+    #[error("proofs of this program take too long to verify")]
+    TooLarge,
+    /// The proof does not hold.
+    #[error("proof does not hold")]
+    Proof(#[from] VerifyError),
+    /// The weights do not fit the program.
+    #[error("weights do not fit the program")]
+    Weights(#[from] ModelError),
+    /// The program does not run.
+    #[error("program does not run")]
+    Run(#[from] RunError),
+}
+
+/// A result that was verified.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    /// The inputs, which are public.
+    pub inputs: Vec<Tensor>,
+    /// The outputs.
+    pub outputs: Vec<Tensor>,
+    /// The soundness of the proof; absent if the program was run.
+    pub report: Option<Report>,
+}
+
+/// What a proof for a job is bound to besides its statement.
+#[must_use]
+pub fn context(genesis: &GenesisHash, job: &JobId, node: &NodeId) -> Vec<u8> {
+    [genesis.as_bytes().as_slice(), job.as_bytes(), node.as_bytes()].concat()
+}
+
+/// The id of a commitment in a job; zeros if there are no weights to commit to.
+#[must_use]
+pub fn commitment_id(commitment: Option<&WeightsCommitment>) -> Hash32 {
+    commitment.map_or(Hash32::new([0; 32]), WeightsCommitment::id)
+}
+
+impl Shown {
+    /// Puts together what shows a result; `None` if it is longer than may be shown.
+    #[must_use]
+    pub fn new(
+        salt: [u8; 32],
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+        evidence: Evidence,
+    ) -> Option<Self> {
+        let numbers = Bytes::new(bytes_of(inputs.iter().chain(outputs))).ok()?;
+        Some(Self { salt, numbers, evidence })
+    }
+}
+
+impl Evidence {
+    /// A proof; `None` if it is longer than may be shown.
+    #[must_use]
+    pub fn proof(commitment: Option<&WeightsCommitment>, proof: Vec<u8>) -> Option<Self> {
+        let commitment = commitment.map(WeightsCommitment::to_bytes).unwrap_or_default();
+        Some(Self::Proof {
+            commitment: Bytes::new(commitment).ok()?,
+            proof: Bytes::new(proof).ok()?,
+        })
+    }
+
+    /// The weights of a model; `None` if they are longer than may be shown.
+    #[must_use]
+    pub fn rerun(model: &Model) -> Option<Self> {
+        Some(Self::Rerun { weights: Bytes::new(bytes_of(model.constants().iter())).ok()? })
+    }
+}
+
+fn bytes_of<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for tensor in tensors {
+        tensor.append_bytes(0..tensor.len(), &mut bytes);
+    }
+    bytes
+}
+
+/// Verifies a result. Takes no longer than [`costs`] says.
+///
+/// # Errors
+/// If it is not shown to be right.
+pub fn verify(program: &[u8], claim: &ResultClaim, shown: &[u8]) -> Result<Verified, CourtError> {
+    let program = Program::from_bytes(program)?;
+    let shown = Shown::from_bytes(shown)?;
+    let (inputs, outputs) = numbers(&program, shown.numbers.as_slice())?;
+    if inputs_root(&inputs, &Salt::new(shown.salt)) != claim.inputs {
+        return Err(CourtError::Other("inputs"));
+    }
+    if outputs_root(outputs.iter()) != claim.output {
+        return Err(CourtError::Other("outputs"));
+    }
+    match (&shown.evidence, claim.by) {
+        (Evidence::Proof { commitment, proof }, ShownBy::Proof { weights }) => {
+            let commitment = match commitment.as_slice() {
+                [] => None,
+                bytes => Some(WeightsCommitment::from_bytes(bytes).ok_or(VerifyError::Bytes)?),
+            };
+            if commitment_id(commitment.as_ref()) != weights {
+                return Err(CourtError::Other("commitments to weights"));
+            }
+            let context = context(&claim.genesis, &claim.job, &claim.node);
+            let statement =
+                Statement { inputs: vec![inputs.clone()], outputs: vec![outputs.clone()], context };
+            let verifier = bounded(&program, commitment)?;
+            let report = Some(verifier.verify(&statement, proof.as_slice())?.clone());
+            Ok(Verified { inputs, outputs, report })
+        }
+        (Evidence::Rerun { weights }, ShownBy::Rerun) => {
+            let made = rerun(&program, &claim.weights, weights.as_slice(), &inputs)?;
+            if made != outputs {
+                return Err(CourtError::Other("outputs"));
+            }
+            Ok(Verified { inputs, outputs, report: None })
+        }
+        (Evidence::Proof { .. }, ShownBy::Rerun)
+        | (Evidence::Rerun { .. }, ShownBy::Proof { .. }) => Err(CourtError::Way),
+    }
+}
+
+/// Reads inputs and outputs.
+fn numbers(program: &Program, bytes: &[u8]) -> Result<(Vec<Tensor>, Vec<Tensor>), CourtError> {
+    let given: Vec<Spec> = program.inputs().iter().map(|input| input.spec).collect();
+    let made: Vec<Spec> =
+        program.outputs().iter().filter_map(|output| program.spec(output.value)).collect();
+    let length = |spec: &Spec| spec.elements().saturating_mul(spec.width().bytes());
+    let lengths = given.iter().chain(&made).map(length);
+    let (found, expected) = (bytes.len(), lengths.fold(0, usize::saturating_add));
+    if found != expected {
+        return Err(CourtError::Length { found, expected });
+    }
+    let mut rest = bytes;
+    let mut read = |specs: &[Spec]| -> Result<Vec<Tensor>, CourtError> {
+        let mut tensors = Vec::new();
+        for spec in specs {
+            let (part, behind) = rest.split_at(length(spec).min(rest.len()));
+            rest = behind;
+            tensors.push(Tensor::from_bytes(spec, part)?);
+        }
+        Ok(tensors)
+    };
+    Ok((read(&given)?, read(&made)?))
+}
+
+/// A verifier of programs that are not too large.
+fn bounded(
+    program: &Program,
+    commitment: Option<WeightsCommitment>,
+) -> Result<Verifier, CourtError> {
+    if size(program) > SIZE_MAX {
+        return Err(CourtError::TooLarge);
+    }
+    Ok(Verifier::committed(program.clone(), commitment, 1)?)
+}
+
+fn rerun(
+    program: &Program,
+    root: &Hash32,
+    weights: &[u8],
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, CourtError> {
+    if size(program) > SIZE_MAX {
+        return Err(CourtError::TooLarge);
+    }
+    let model = Model::from_bytes(&[&MAGIC, program.to_bytes().as_slice(), weights].concat())?;
+    if model.weights_root() != *root {
+        return Err(CourtError::Other("weights"));
+    }
+    Ok(Runner::new(model, Options { threads: 1, path: None }).run(inputs)?)
+}
+
+/// What verifying results of a program takes.
+#[must_use]
+pub fn costs(program: &Program) -> VerifyCosts {
+    if size(program) > SIZE_MAX {
+        return VerifyCosts { proof: None, rerun: None };
+    }
+    let verifier = Verifier::committed(program.clone(), None, 1).ok();
+    let proof = verifier.map(|verifier| proof_cost(verifier.leaves(), size(program)));
+    let weights = program.constants().iter();
+    let bytes = weights.map(|constant| constant.spec.elements() * constant.spec.width().bytes());
+    let bytes: usize = bytes.fold(0, usize::saturating_add);
+    let is_small = bytes < SHOWN_BYTES_MAX;
+    let rerun = is_small.then(|| rerun_cost(program.terms(), bytes as u64));
+    VerifyCosts { proof, rerun }
+}
+
+/// Microseconds to verify a proof about so many look-ups and reads: queries and hashes, which are
+/// about as many for every program, then the weights of claims, number by number.
+const fn proof_cost(leaves: u64, reads: u64) -> u64 {
+    8_000 + leaves / 16 + reads / 16
+}
+
+/// Microseconds to run a program of so many terms, and to hash the weights and read them.
+const fn rerun_cost(terms: u64, bytes: u64) -> u64 {
+    300 + terms / 256 + bytes / 128
+}
+
+/// Elements of a run, and what a verifier looks at for them: what a product adds up in columns is
+/// looked at once.
+fn size(program: &Program) -> u64 {
+    let inputs = program.inputs().iter().map(|input| u64::from(input.spec.len));
+    let operations = program.operations().iter().map(reads);
+    inputs.chain(operations).fold(0, u64::saturating_add)
+}
+
+fn reads(operation: &Operation) -> u64 {
+    let len = u64::from(operation.spec.len);
+    let terms = match &operation.primitive {
+        Primitive::Linear { columns, groups, .. } => {
+            let each = operation.multiply_adds().saturating_mul(u64::from(*groups));
+            each / u64::from(*columns).max(1)
+        }
+        Primitive::MatMul { batch, rows, columns, inner, .. } => {
+            let sides = u64::from(*rows).saturating_add(u64::from(*columns));
+            u64::from(*batch).saturating_mul(sides).saturating_mul(u64::from(*inner))
+        }
+        primitive @ (Primitive::Join { .. }
+        | Primitive::Product { .. }
+        | Primitive::Table { .. }
+        | Primitive::Sum { .. }
+        | Primitive::Max { .. }
+        | Primitive::Normalise { .. }
+        | Primitive::Move { .. }
+        | Primitive::Select { .. }
+        | Primitive::Lookup { .. }
+        | Primitive::ArgMax { .. }) => len.saturating_mul(primitive.terms()),
+    };
+    len.saturating_add(terms)
+}
+
+/// The verifier of a network, which remembers its last verdicts.
+#[derive(Debug, Default)]
+pub struct Court {
+    // A lock: several threads execute blocks, and it is held briefly.
+    remembered: Mutex<Remembered>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Remembered {
+    pub(crate) verdicts: BTreeMap<[u8; 32], bool>,
+    /// The oldest first.
+    pub(crate) order: VecDeque<[u8; 32]>,
+}
+
+impl Court {
+    pub(crate) fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Remembered {
+    fn keep(&mut self, key: [u8; 32], verdict: bool) {
+        if self.verdicts.insert(key, verdict).is_some() {
+            return;
+        }
+        self.order.push_back(key);
+        if self.order.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.verdicts.remove(&oldest);
+        }
+    }
+}
+
+/// A name for a claim with what shows it; the program's id stands for the program.
+fn key_of(claim: &ResultClaim, shown: &[u8]) -> [u8; 32] {
+    let ResultClaim { genesis, job, node, program, weights, inputs, output, by } = claim;
+    let (way, commitment) = match by {
+        ShownBy::Proof { weights } => ([1], *weights.as_bytes()),
+        ShownBy::Rerun => ([2], [0; 32]),
+    };
+    sha256(&[
+        genesis.as_bytes(),
+        job.as_bytes(),
+        node.as_bytes(),
+        program.as_bytes(),
+        weights.as_bytes(),
+        inputs.as_bytes(),
+        output.as_bytes(),
+        &way,
+        &commitment,
+        shown,
+    ])
+}
+
+impl ResultVerifier for Court {
+    fn costs(&self, program: &[u8]) -> VerifyCosts {
+        let none = VerifyCosts { proof: None, rerun: None };
+        Program::from_bytes(program).map_or(none, |program| costs(&program))
+    }
+
+    fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool {
+        let key = key_of(claim, shown);
+        if let Some(verdict) = self.remembered().verdicts.get(&key) {
+            return *verdict;
+        }
+        let verdict = verify(program, claim, shown).is_ok();
+        self.remembered().keep(key, verdict);
+        verdict
+    }
+}

@@ -16,6 +16,7 @@ mod notes;
 mod outbox;
 mod packages;
 mod patience;
+mod prove;
 mod tiles;
 mod work;
 
@@ -32,6 +33,7 @@ use gpus::Gpus;
 use notes::{Note, Notes};
 use outbox::Outbox;
 use packages::Packages;
+use prove::{Proved, Provers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::path::PathBuf;
@@ -42,8 +44,8 @@ use tg_gateway::{Blocks, Gateway, GatewayError};
 use tg_ledger::{AccountEntry, JobEntry, NodeEntry, RunState, Turn, keys};
 use tg_privacy::WrapSecret;
 use tg_types::{
-    AccountId, Action, Amount, Decode, Event, Hash32, JobId, JobStatus, Message, NodeId,
-    RunFailure, SecretKey,
+    AccountId, Action, Amount, Bytes, Decode, Event, Hash32, JobId, JobStatus, List, Message,
+    NodeId, RunFailure, SecretKey,
 };
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
@@ -88,6 +90,8 @@ pub enum Cheat {
     Capacity,
     /// It computes and is right, but seals its results so that nobody can open them.
     Sealed,
+    /// Its results are falsified where they must be shown to be right, and right elsewhere.
+    Proofs,
 }
 
 /// Why an agent does not start.
@@ -146,6 +150,8 @@ pub(crate) struct Ran {
     /// What a defence needs; nothing of a stranger's program, nor of a result that was only noted.
     pub(crate) run: Option<Arc<TensorRun>>,
     pub(crate) note: Note,
+    /// What shows it to be right, if the job asks for that.
+    pub(crate) proved: Option<Proved>,
 }
 
 /// What runs and checks share.
@@ -154,6 +160,7 @@ pub(crate) struct Tools {
     pub(crate) packages: Packages,
     pub(crate) courier: Courier,
     pub(crate) gpus: Arc<Gpus>,
+    pub(crate) provers: Arc<Provers>,
 }
 
 /// What the agent knows of the jobs it has to do with.
@@ -224,7 +231,9 @@ impl Agent {
         let courier = Courier::start(Arc::clone(&config));
         let gpus_used = Arc::new(Gpus::new(gpus_now.clone()));
         let packages = Packages::default();
-        let tools = Arc::new(Tools { desk, packages, courier, gpus: gpus_used });
+        let (gpus_of_runs, provers) = (gpus_used, Arc::default());
+        let tools = Tools { desk, packages, courier, gpus: gpus_of_runs, provers };
+        let tools = Arc::new(tools);
         let (reports, inbox) = mpsc::channel(REPORTS);
         let node = NodeId::new(*config.key.public().as_bytes());
         let state = State {
@@ -359,7 +368,7 @@ impl State {
     async fn remember(&mut self, job: JobId, entry: &JobEntry) {
         let Some(note) = self.notes.find(&job) else { return };
         self.outbox.reveal(job, &note).await;
-        self.books.runs.insert(job, Ran { run: None, note });
+        self.books.runs.insert(job, Ran { run: None, note, proved: None });
         if entry.status == JobStatus::Disputed {
             self.defend(job);
         }
@@ -387,17 +396,14 @@ impl State {
                     self.outbox.reveal(job, &ran.note).await;
                 }
             }
-            Event::ResultRevealed { node: by, .. } if by == node => {
-                self.deeds.runs += 1;
-                self.tell.send_replace(self.deeds);
+            Event::ResultRevealed { node: by, .. } | Event::ResultProved { node: by, .. }
+                if by == node =>
+            {
+                self.count_run();
             }
             Event::CheckDrawn { job, node: to, .. } if to == node => self.begin_check(job),
             Event::CheckCommitted { job, node: by } if by == node => self.show(job),
-            Event::CheckPassed { job, node: by } if by == node => {
-                self.books.checks.remove(&job);
-                self.deeds.checks += 1;
-                self.tell.send_replace(self.deeds);
-            }
+            Event::CheckPassed { job, node: by } if by == node => self.count_check(&job),
             Event::ProviderPaid { node: to, amount, .. }
             | Event::CheckerPaid { node: to, amount, .. }
                 if to == node =>
@@ -471,6 +477,17 @@ impl State {
         }
     }
 
+    fn count_run(&mut self) {
+        self.deeds.runs += 1;
+        self.tell.send_replace(self.deeds);
+    }
+
+    fn count_check(&mut self, job: &JobId) {
+        self.books.checks.remove(job);
+        self.deeds.checks += 1;
+        self.tell.send_replace(self.deeds);
+    }
+
     fn forget(&mut self, job: &JobId) {
         if self.books.runs.remove(job).is_some() {
             self.notes.forget(job);
@@ -486,6 +503,9 @@ impl State {
     async fn report(&mut self, report: Report) {
         self.books.end(&report);
         match report {
+            // Nothing is promised before it is sent, so there is nothing to note: a node that comes
+            // back computes it again.
+            Report::Ran(job, ran) if ran.proved.is_some() => self.prove(job, *ran).await,
             Report::Ran(job, ran) => {
                 let seal = ran.note.result.seal(&self.node, &ran.note.salt);
                 self.notes.keep(&job, &ran.note);
@@ -539,6 +559,18 @@ impl State {
                     Then::Show(drawn) => self.show_capacity(drawn),
                 }
             }
+        }
+    }
+
+    /// Shows a result with all that shows it to be right.
+    async fn prove(&mut self, job: JobId, ran: Ran) {
+        let Ran { note: Note { result, voucher, .. }, proved: Some(proved), .. } = ran else {
+            return;
+        };
+        let shown = Bytes::new(proved.bytes).ok().zip(List::new(vec![voucher]).ok());
+        if let Some((shown, vouchers)) = shown {
+            let cost = proved.cost;
+            self.outbox.send(Action::ProveResult { job, result, cost, shown, vouchers }).await;
         }
     }
 
@@ -711,10 +743,14 @@ async fn failed(config: &AgentConfig, tools: &Tools, job: JobId, error: &WorkErr
 }
 
 async fn can_complain(config: &AgentConfig) -> bool {
+    balance(config).await > config.gateway.params().jobs.complaint_bond
+}
+
+/// What the node has for its transactions; nothing if that cannot be known.
+pub(crate) async fn balance(config: &AgentConfig) -> Amount {
     let account = AccountId::from(config.key.public());
     let entry = config.gateway.entry::<AccountEntry>(keys::account(&account)).await;
-    let balance = entry.ok().flatten().map_or(Amount::ZERO, |entry| entry.balance);
-    balance > config.gateway.params().jobs.complaint_bond
+    entry.ok().flatten().map_or(Amount::ZERO, |entry| entry.balance)
 }
 
 #[cfg(test)]

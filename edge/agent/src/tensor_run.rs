@@ -138,10 +138,36 @@ impl TensorRun {
     /// # Errors
     /// If there are too many or too large ones.
     pub fn outputs(&self) -> Result<Parts, TensorRunError> {
+        let outputs = self.output_tensors()?;
+        Ok(Parts::outputs(outputs.iter().map(tensor_bytes).collect())?)
+    }
+
+    /// The outputs.
+    ///
+    /// # Errors
+    /// Never, for a run of this program.
+    pub fn output_tensors(&self) -> Result<Vec<Tensor>, TensorRunError> {
         let witness = self.witness()?;
         let outputs = self.model.program().outputs().iter();
-        let tensors = outputs.filter_map(|output| witness.tensor(output.value));
-        Ok(Parts::outputs(tensors.map(tensor_bytes).collect())?)
+        Ok(outputs.filter_map(|output| witness.tensor(output.value)).cloned().collect())
+    }
+
+    /// The model that was run.
+    #[must_use]
+    pub const fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// The inputs.
+    #[must_use]
+    pub fn inputs(&self) -> &[Tensor] {
+        &self.inputs
+    }
+
+    /// What the inputs are salted with.
+    #[must_use]
+    pub fn inputs_secret(&self) -> [u8; 32] {
+        self.inputs_salt.secret().copied().unwrap_or_default()
     }
 
     /// A lie for demonstrations: the same run with one number of the last operation changed, as

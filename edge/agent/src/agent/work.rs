@@ -4,6 +4,7 @@ use super::courier::Parcel;
 use super::desk::Desk;
 use super::notes::Note;
 use super::packages::{Content, Lent, Packages, Waited};
+use super::prove::{self, Proved, ShowError};
 use super::tiles::TilesError;
 use super::{AgentConfig, Cheat, Ran, Tools, patience};
 use crate::contents::PackageReader;
@@ -17,9 +18,10 @@ use tg_gateway::{Contents as _, GatewayError, Kept, KeyOrder, PackageError, Plai
 use tg_ledger::JobEntry;
 use tg_net::{BlobError, FetchError};
 use tg_privacy::WrapPublic;
+use tg_types::hash::sha256;
 use tg_types::{
-    DecodeError, DurationMs, Hash32, JobId, JobSpec, NodeId, PackageRef, RunFailure, RunResult,
-    Work,
+    Amount, DecodeError, DurationMs, Hash32, JobId, JobSpec, NodeId, PackageRef, ResultClaim,
+    RunFailure, RunResult, Work,
 };
 
 /// Why a run was not done.
@@ -57,6 +59,10 @@ pub(crate) enum WorkError {
     Panicked,
     #[error("tiles cannot be shown")]
     Tiles(#[from] TilesError),
+    #[error("result cannot be shown to be right")]
+    Show(#[from] ShowError),
+    #[error("the node's account cannot pay for showing the result")]
+    Poor,
 }
 
 impl WorkError {
@@ -68,6 +74,7 @@ impl WorkError {
                 | GatewayError::Blob(BlobError::NoRoom { .. }),
             )
             | Self::Inputs(PackageError::Memory { .. })
+            | Self::Show(ShowError::TooLong)
             | Self::Task(TaskRunError::NoRoom { .. }) => RunFailure::TooLarge,
             Self::Inputs(error) | Self::Task(TaskRunError::Inputs(error)) if error.is_wrong() => {
                 RunFailure::PackageWrong
@@ -75,13 +82,17 @@ impl WorkError {
             Self::Unknown | Self::Gateway(_) | Self::NoKey(_) | Self::NotKept => {
                 RunFailure::PackageMissing
             }
-            Self::Kind | Self::Task(TaskRunError::Run(tg_sandbox::RunError::NoLevel { .. })) => {
+            Self::Kind
+            | Self::Poor
+            | Self::Show(ShowError::Prove(_) | ShowError::TooCostly)
+            | Self::Task(TaskRunError::Run(tg_sandbox::RunError::NoLevel { .. })) => {
                 RunFailure::Declined
             }
             Self::Run(_)
             | Self::Claim(_)
             | Self::Sealed
             | Self::OtherKey
+            | Self::Show(ShowError::OtherWeights)
             | Self::Task(
                 TaskRunError::NotOfModels | TaskRunError::OtherTask | TaskRunError::OtherKey,
             ) => RunFailure::PackageWrong,
@@ -91,6 +102,7 @@ impl WorkError {
             | Self::Package(_)
             | Self::Random
             | Self::Panicked
+            | Self::Show(ShowError::Court(_))
             | Self::Tiles(_) => RunFailure::DeviceFailed,
         }
     }
@@ -201,12 +213,16 @@ pub(crate) async fn run(
     let node = NodeId::new(*config.key.public().as_bytes());
     let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
     let entry = patience::job(config, job, is_ours).await?;
+    check_money(config, &entry).await?;
     let content = open(config, &tools.packages, job, &entry).await?;
+    let mut proved = None;
     let done = match entry.spec.work {
         Work::Tensor { .. } => {
             let inputs = content.tensor_inputs().await?;
             check_result_key(&inputs.result_to, &entry.spec)?;
-            run_tensor(config, tools, &entry.spec, inputs).await?
+            let done = run_tensor(config, tools, &entry.spec, inputs).await?;
+            proved = show(config, tools, (job, node), &entry.spec, &done).await?;
+            done
         }
         Work::Opaque { task } => {
             // Who keeps a node waiting for the key has less time for the work.
@@ -225,11 +241,41 @@ pub(crate) async fn run(
     drop(content);
     let salt = (config.random)().ok_or(WorkError::Random)?;
     let whose = Whose { genesis: config.gateway.domain().genesis, owner: entry.owner };
-    let Done { plain, result_to: to, output, trace, run } = done;
+    let Done { plain, result_to: to, output, mut trace, run } = done;
+    if let Some(proved) = &proved {
+        trace = Hash32::new(sha256(&[&proved.bytes]));
+    }
     let Kept { package, voucher } = tools.courier.send(Parcel { job, whose, to, plain }).await?;
     let PackageRef { id: package, bytes: package_bytes } = package;
     let result = RunResult { output, trace, package, package_bytes };
-    Ok(Ran { run, note: Note { result, salt, voucher } })
+    Ok(Ran { run, note: Note { result, salt, voucher }, proved })
+}
+
+/// What shows a result takes many bytes, which the node pays for until the job is settled.
+async fn check_money(config: &AgentConfig, entry: &JobEntry) -> Result<(), WorkError> {
+    let params = config.gateway.params();
+    let charges = tg_ledger::charges(params, &entry.spec, entry.extent);
+    let needed = charges.map_or(Amount::CAP, |charges| charges.fees);
+    let is_shown = entry.spec.tier.shown_by().is_some();
+    if is_shown && super::balance(config).await < needed { Err(WorkError::Poor) } else { Ok(()) }
+}
+
+/// What shows a result to be right; nothing if the job does not ask for it.
+async fn show(
+    config: &AgentConfig,
+    tools: &Tools,
+    (job, node): (JobId, NodeId),
+    spec: &JobSpec,
+    done: &Done,
+) -> Result<Option<Proved>, WorkError> {
+    let Work::Tensor { program, weights, inputs, .. } = spec.work else { return Ok(None) };
+    let Some((by, run)) = spec.tier.shown_by().zip(done.run.clone()) else { return Ok(None) };
+    let (genesis, output) = (config.gateway.domain().genesis, done.output);
+    let claim = ResultClaim { genesis, job, node, program, weights, inputs, output, by };
+    let (provers, cheats) = (Arc::clone(&tools.provers), lies(config, spec));
+    let shown = move || prove::show(&provers, &run, &claim, cheats);
+    let shown = tokio::task::spawn_blocking(shown).await.map_err(|_| WorkError::Panicked)?;
+    shown.map(Some)
 }
 
 /// A result that is sealed to another key than the job names could not be complained about.
@@ -258,15 +304,23 @@ struct Done {
     run: Option<Arc<TensorRun>>,
 }
 
+/// Whether the node lies about a job.
+fn lies(config: &AgentConfig, spec: &JobSpec) -> bool {
+    match config.cheats {
+        Some(Cheat::Results) => true,
+        Some(Cheat::Proofs) => spec.tier.shown_by().is_some(),
+        Some(Cheat::Capacity | Cheat::Sealed) | None => false,
+    }
+}
+
 async fn run_tensor(
     config: &AgentConfig,
     tools: &Tools,
     spec: &JobSpec,
     inputs: TensorInputs,
 ) -> Result<Done, WorkError> {
-    let (work, result_to, cheats) = (spec.work, inputs.result_to.clone(), config.cheats);
+    let (work, result_to, cheats) = (spec.work, inputs.result_to.clone(), lies(config, spec));
     let (gpus, needs) = (Arc::clone(&tools.gpus), spec.needs.clone());
-    let cheats = cheats == Some(Cheat::Results);
     let computed = tokio::task::spawn_blocking(move || {
         let run = TensorRun::new(inputs, &work, &gpus.engine(&needs))?;
         if cheats { run.falsified() } else { Ok(run) }

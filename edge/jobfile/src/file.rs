@@ -36,6 +36,8 @@ pub struct JobFile {
     pub verify: Option<Verify>,
     /// Who keeps the key of its sealed data.
     pub key_escrow: Option<KeyEscrow>,
+    /// What anybody may read.
+    pub public: Option<Public>,
     /// How long one run may take.
     pub run_max: Option<Span>,
     /// When the result must be there.
@@ -248,7 +250,8 @@ impl Verify {
         }
     }
 
-    /// The tier of the ledger, if it has it.
+    /// The tier of the ledger, if it has it. Whoever has the model puts the commitment to its
+    /// weights into that of a proof.
     #[must_use]
     pub const fn tier(self) -> Option<Tier> {
         match self {
@@ -256,7 +259,28 @@ impl Verify {
             Self::Audit => Some(Tier::Audit),
             Self::Sync => Some(Tier::Sync),
             Self::Redundant { replicas } => Some(Tier::Redundant { replicas }),
-            Self::Optimistic | Self::Proof | Self::Zk | Self::Tee => None,
+            Self::Proof => Some(Tier::PROOF),
+            Self::Optimistic | Self::Zk | Self::Tee => None,
+        }
+    }
+}
+
+/// What of a job anybody may read. Nothing unless that is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Public {
+    /// Its inputs and outputs.
+    Data,
+    /// The weights of its model as well.
+    All,
+}
+
+impl Public {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::All => "all",
         }
     }
 }
@@ -275,6 +299,7 @@ impl JobFile {
             budget_max: None,
             verify: None,
             key_escrow: None,
+            public: None,
             run_max: None,
             deadline: None,
             priority: None,

@@ -46,6 +46,7 @@ pub(crate) const TOP: Section = Section {
         key("budget", "what the job may cost"),
         key("verify", "how sure to be: none, audit, sync, redundant, optimistic, proof, zk or tee"),
         key("key_escrow", "who keeps the key of the sealed data: validators, or none but you"),
+        key("public", "what anybody may read: data (inputs and outputs), or all (weights as well)"),
         key("run_max", "how long one run may take"),
         key("deadline", "when the result must be there"),
         key("priority", "how urgent it is: 0 is usual, more is sooner"),

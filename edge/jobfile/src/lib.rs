@@ -26,8 +26,8 @@ mod yaml;
 
 pub use fault::{Fault, JobFileError, Position};
 pub use file::{
-    Accelerator, Checkpoint, JobFile, KeyEscrow, Model, ModelSource, Resources, Run, Service, Task,
-    Verify, Work,
+    Accelerator, Checkpoint, JobFile, KeyEscrow, Model, ModelSource, Public, Resources, Run,
+    Service, Task, Verify, Work,
 };
 pub use form::FormError;
 pub use import::{Imported, Note};

@@ -3,8 +3,8 @@
 
 use crate::fault::{Fault, Located, Position};
 use crate::file::{
-    Accelerator, Checkpoint, JobFile, Model, ModelSource, Resources, Run, Service, Task, Verify,
-    Work,
+    Accelerator, Checkpoint, JobFile, Model, ModelSource, Public, Resources, Run, Service, Task,
+    Verify, Work,
 };
 use crate::form::Form;
 use crate::keys::{self, Section};
@@ -43,6 +43,7 @@ pub(crate) fn job(text: &str) -> Result<JobFile, Located> {
     }
     job.verify = top.get("verify").map(verify).transpose()?;
     job.key_escrow = top.scalar("key_escrow")?;
+    job.public = top.scalar("public")?;
     job.run_max = top.scalar("run_max")?;
     job.deadline = top.scalar("deadline")?;
     job.priority = top.scalar("priority")?;
@@ -283,6 +284,14 @@ impl Form for Verify {
             let fits = is_plain && (REPLICAS_MIN..=REPLICAS_MAX).contains(&count);
             fits.then_some(Self::Redundant { replicas: count })
         })
+    }
+}
+
+impl Form for Public {
+    const EXPECTED: &'static str = "data or all";
+
+    fn read(text: &str) -> Option<Self> {
+        [Self::Data, Self::All].into_iter().find(|public| public.word() == text)
     }
 }
 

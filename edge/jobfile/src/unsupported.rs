@@ -51,7 +51,7 @@ impl JobFile {
         if let Some(verify) = self.verify.filter(|verify| verify.tier().is_none()) {
             let word = verify.word();
             let sentence =
-                format!("{word} is not in this version; use none, audit, sync or redundant");
+                format!("{word} is not in this version; use none, audit, sync, redundant or proof");
             add("verify", &sentence);
         }
         found

@@ -1,7 +1,7 @@
 //! The canonical form of a job file: keys in one order, each with its sentence as a comment, every
 //! value in its shortest exact form. Reading it gives the same job; a property of the tests.
 
-use crate::file::{JobFile, KeyEscrow, ModelSource, Resources, Run, Verify, Work};
+use crate::file::{JobFile, KeyEscrow, ModelSource, Public, Resources, Run, Verify, Work};
 use crate::keys::{RESOURCES, TOP};
 use std::fmt::Display;
 use tg_types::Features;
@@ -79,6 +79,7 @@ fn rest(page: &mut Page, job: &JobFile) {
         page.top("verify", &verify_value(verify));
     }
     page.shown("key_escrow", job.key_escrow.map(KeyEscrow::word));
+    page.shown("public", job.public.map(Public::word));
     page.shown("run_max", job.run_max);
     page.shown("deadline", job.deadline);
     page.shown("priority", job.priority);

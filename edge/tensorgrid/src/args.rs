@@ -70,6 +70,8 @@ pub(crate) enum CommandArguments {
     Status,
     /// Registered nodes and the committee
     Nodes(NodesArguments),
+    /// Run a model here and prove the run; no network is needed
+    Prove(ProveArguments),
     /// Check a certificate, proof or receipt offline: 0 good, 1 bad, 3 cannot tell
     Verify(VerifyArguments),
     /// Save a transaction's receipt with its proof
@@ -157,6 +159,8 @@ pub(crate) enum CheatWord {
     Capacity,
     /// It computes, but seals its results so that nobody can open them
     Sealed,
+    /// It hands in false results with proofs of others
+    Proofs,
 }
 
 /// Where a relay listens: any free port unless one is given.
@@ -403,6 +407,19 @@ pub(crate) struct NodesArguments {
     /// How many nodes at most
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: u32,
+}
+
+/// `prove`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProveArguments {
+    /// The model: a program (.tgp) or an ONNX file
+    pub(crate) model: PathBuf,
+    /// Its inputs (.npy, .npz or .json)
+    #[arg(short, long, value_name = "[NAME=]FILE")]
+    pub(crate) input: Vec<model::NamedFile>,
+    /// File for the proof; only figures are printed without
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// `verify`

@@ -10,6 +10,7 @@ mod import;
 mod jobs;
 mod look;
 mod model;
+mod prove;
 mod provide;
 mod send;
 mod ticket;
@@ -41,6 +42,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::Ticket(rpc) => ticket::run(&rpc, printer),
         Command::Status(rpc) => look::status(&rpc, printer),
         Command::Nodes(rpc, limit) => look::nodes(&rpc, limit, printer),
+        Command::Prove(arguments) => prove::run(&arguments, printer),
         Command::Verify(settings) => verify::run(&settings, printer),
         Command::Save(settings) => documents::run(&settings, printer),
         Command::Events(rpc, count) => events::run(&rpc, count, printer),

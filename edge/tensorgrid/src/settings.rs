@@ -4,8 +4,8 @@
 use crate::{
     args::{
         Arguments, BenchArguments, BenchChainArguments, BenchJobsArguments, CheatWord,
-        CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress, StakeArguments,
-        UpArguments, ValidatorArguments, VerifyArguments, WalletArguments,
+        CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress, ProveArguments,
+        StakeArguments, UpArguments, ValidatorArguments, VerifyArguments, WalletArguments,
         import::ImportJobArguments,
         jobs::{
             CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments, RunJobArguments,
@@ -254,6 +254,7 @@ pub(crate) enum Command {
     Ticket(Rpc),
     Status(Rpc),
     Nodes(Rpc, u32),
+    Prove(ProveArguments),
     Verify(VerifySettings),
     Save(SaveSettings),
     Events(Rpc, Option<u64>),
@@ -349,6 +350,7 @@ impl Settings {
             CommandArguments::Ticket => Command::Ticket(rpc),
             CommandArguments::Status => Command::Status(rpc),
             CommandArguments::Nodes(nodes) => Command::Nodes(rpc, nodes.limit),
+            CommandArguments::Prove(prove) => Command::Prove(prove),
             CommandArguments::Verify(VerifyArguments { file, network, explain }) => {
                 Command::Verify(VerifySettings { file, network, explain })
             }
@@ -417,6 +419,7 @@ fn up_settings(up: UpArguments, place: discovery::Place) -> UpSettings {
             CheatWord::Results => Cheat::Results,
             CheatWord::Capacity => Cheat::Capacity,
             CheatWord::Sealed => Cheat::Sealed,
+            CheatWord::Proofs => Cheat::Proofs,
         }),
         place,
     }

@@ -44,6 +44,7 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route("/assets/icon.svg", get(|| asset("image/svg+xml", pages::ICON)))
         .route("/v1/jobs", get(jobs_json))
         .route("/v1/jobs/{id}", get(job_json))
+        .route("/v1/jobs/{id}/proof", get(job_proof))
         .route("/v1/nodes", get(nodes_json))
         .route("/v1/nodes/{id}", get(node_json))
         .route("/v1/receipts/{tx}", get(receipt_json))
@@ -141,6 +142,16 @@ async fn json<A: Serialize>(
     let Ok(_place) = shared.calls.try_acquire() else { return routes::busy(shared) };
     match making.await {
         Ok(answer) => routes::json_response(StatusCode::OK, &answer),
+        Err(error) => routes::plain_error(status_of(&error), &error),
+    }
+}
+
+/// Answers with the file of a job's proof.
+async fn job_proof(State(shared): AppState, Path(id): Path<String>) -> Response {
+    let Ok(_place) = shared.calls.try_acquire() else { return routes::busy(&shared) };
+    let making = async { work::proof(&shared, read(&id)?.0).await };
+    match making.await {
+        Ok(file) => ([(header::CONTENT_TYPE, "application/octet-stream")], file).into_response(),
         Err(error) => routes::plain_error(status_of(&error), &error),
     }
 }

@@ -20,12 +20,12 @@ use crate::{
 };
 use tg_chain::History;
 use tg_ledger::{
-    JobEntry, LIST_PAGE_MAX, ListHead, ListOf, ListPage, NodeEntry, ProgramEntry, StakeEntry,
-    charges, keys,
+    JobEntry, LIST_PAGE_MAX, ListHead, ListOf, ListPage, NodeEntry, PieceEntry, ProgramEntry,
+    StakeEntry, charges, keys,
 };
 use tg_types::{
-    Amount, CapacityParams, Decode, Extent, Hash32, JobId, JobStatus, NodeId, StateKey, Tick, TxId,
-    Work,
+    Action, Amount, Bytes, CapacityParams, Decode, Extent, Hash32, JobId, JobStatus, NodeId,
+    ProofFile, ResultClaim, StateKey, Tick, TxId, Work,
 };
 
 impl Shared {
@@ -180,6 +180,43 @@ pub(super) async fn job(shared: &Shared, params: JobParams) -> Result<JobAnswer,
         receipt: receipt(&history).map(Text),
         history: history.happenings.iter().rev().filter_map(Happened::new).collect(),
     })
+}
+
+/// A job's result with all that shows it to be right, as a file. The state has the hash of it only;
+/// the rest comes from the block in which it was accepted.
+pub(super) async fn proof(shared: &Shared, id: JobId) -> Result<Vec<u8>, RpcError> {
+    let missing = || {
+        let hint = "only jobs of tier proof have one, until they or their blocks are forgotten";
+        errors::unknown(format!("a proof of job {id}"), hint)
+    };
+    let entry: Option<JobEntry> = shared.entry(keys::job(&id)).await?;
+    let entry = entry.ok_or_else(missing)?;
+    let Work::Tensor { program, weights, inputs, .. } = entry.spec.work else {
+        return Err(missing());
+    };
+    let by = entry.spec.tier.shown_by().ok_or_else(missing)?;
+    let run = entry.live().find(|run| run.result().is_some()).ok_or_else(missing)?;
+    let (result, height) = run.result().zip(run.committed()).ok_or_else(missing)?;
+    let block = shared.chain.block(height).await.map_err(errors::chain)?;
+    let (_, payload, _) = block.ok_or_else(missing)?;
+    let shown = payload.txs.into_iter().find_map(|tx| {
+        let Action::ProveResult { job, result: stated, shown, .. } = tx.body.action else {
+            return None;
+        };
+        (job == id && stated == result).then_some(shown)
+    });
+    let known: Option<ProgramEntry> = shared.entry(keys::program(&program)).await?;
+    let pieces = (0..known.ok_or_else(missing)?.pieces).map(|it| keys::program_piece(&program, it));
+    let pieces: Vec<Option<PieceEntry>> = shared.entries(pieces.collect()).await?;
+    let mut bytes = Vec::new();
+    for piece in pieces {
+        bytes.extend_from_slice(piece.ok_or_else(missing)?.bytes.as_slice());
+    }
+    let (genesis, output) = (shared.chain.domain().genesis, result.output);
+    let claim =
+        ResultClaim { genesis, job: id, node: run.node, program, weights, inputs, output, by };
+    let program = Bytes::new(bytes).map_err(|_| missing())?;
+    Ok(ProofFile { claim, program, shown: shown.ok_or_else(missing)? }.to_file())
 }
 
 /// The last transaction in a history: of a job that ended by one, the one that ended it.

@@ -7,7 +7,7 @@ use std::num::{NonZeroU8, NonZeroU16};
 use std::str::FromStr;
 use tg_jobfile::{
     Accelerator, Checkpoint, Cpus, Deadline, JobFile, KeyEscrow, Model, ModelSource, Priority,
-    Resources, Run, Service, Size, Span, Task, Verify, Work, import,
+    Public, Resources, Run, Service, Size, Span, Task, Verify, Work, import,
 };
 use tg_types::{Amount, DurationMs, Features, Tick};
 
@@ -166,6 +166,7 @@ fn job(u: Draw<'_, '_>) -> arbitrary::Result<JobFile> {
         budget_max: maybe(u, |u| Ok(Amount::constant(u.int_in_range(0..=Amount::CAP.units())?)))?,
         verify: maybe(u, |u| u.choose(&modes).copied())?,
         key_escrow: maybe(u, |u| u.choose(&escrows).copied())?,
+        public: maybe(u, |u| u.choose(&[Public::Data, Public::All]).copied())?,
         run_max: maybe(u, |u| span(u))?,
         deadline: maybe(u, |u| deadline(u))?,
         priority: maybe(u, |u| priority(u))?,

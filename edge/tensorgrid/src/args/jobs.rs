@@ -3,7 +3,7 @@
 use super::model::NamedFile;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
-use tg_jobfile::{Cpus, KeyEscrow, Size, Span};
+use tg_jobfile::{Cpus, KeyEscrow, Public, Size, Span};
 use tg_types::{Amount, Features, JobId, Name, Tier};
 
 /// What a job is, for `quote` and `run`
@@ -14,9 +14,13 @@ pub(crate) struct JobOptions {
     /// Run the model (.onnx) as it is, in floating point; --verify is none or redundant:N then
     #[arg(long)]
     pub(crate) float: bool,
-    /// How surely: none, audit, sync or redundant:N; audit for programs of tensors, none for others
+    /// How surely: none, audit, sync, redundant:N or proof; audit for programs of tensors, none for
+    /// others
     #[arg(long, value_name = "TIER")]
     pub(crate) verify: Option<TierName>,
+    /// What anybody may read: data (inputs and outputs), or all (weights as well); proof needs it
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) public: Option<Public>,
     /// How long a run may take, such as 90s or 10m; 1m unless given
     #[arg(long, value_name = "SPAN")]
     pub(crate) run_max: Option<Span>,
@@ -140,10 +144,10 @@ pub(crate) struct TierName(pub(crate) Tier);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TierError {
     /// One that comes later.
-    #[error("{0} is not in this version; use none, audit, sync or redundant:N")]
+    #[error("{0} is not in this version; use none, audit, sync, redundant:N or proof")]
     Later(String),
     /// None at all.
-    #[error("expected none, audit, sync or redundant:N with N from 2 to 4")]
+    #[error("expected none, audit, sync, redundant:N with N from 2 to 4, or proof")]
     Unknown,
 }
 
@@ -155,7 +159,8 @@ impl FromStr for TierName {
             "none" => Tier::Trusted,
             "audit" => Tier::Audit,
             "sync" => Tier::Sync,
-            "optimistic" | "proof" | "zk" | "tee" => return Err(TierError::Later(text.to_owned())),
+            "proof" => Tier::PROOF,
+            "optimistic" | "zk" | "tee" => return Err(TierError::Later(text.to_owned())),
             other => {
                 let count = other.strip_prefix("redundant:").and_then(|count| count.parse().ok());
                 let replicas = count.filter(|count| (2..=4).contains(count));
@@ -176,6 +181,7 @@ mod tests {
         let read = |text: &str| text.parse::<TierName>().map(|name| name.0);
         assert_eq!(read("sync"), Ok(Tier::Sync));
         assert_eq!(read("redundant:3"), Ok(Tier::Redundant { replicas: 3 }));
+        assert_eq!(read("proof"), Ok(Tier::PROOF));
         assert_eq!(read("zk"), Err(TierError::Later("zk".to_owned())));
         for text in ["", "redundant", "redundant:1", "redundant:5", "synk"] {
             assert_eq!(read(text), Err(TierError::Unknown), "{text}");

@@ -8,8 +8,11 @@ mod keys;
 mod plan;
 mod resume;
 mod run;
+mod showing;
 mod transfer;
 mod why;
+
+pub(super) use run::read_inputs;
 
 use crate::{
     args::jobs::JobArguments,

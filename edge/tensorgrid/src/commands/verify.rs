@@ -4,6 +4,7 @@
 //! two forms in which it is written (one line, or one field per line), so that a changed byte is
 //! always noticed, even between fields.
 
+use super::prove;
 use crate::{
     failure::{Exit, Failure, OrFail as _},
     files,
@@ -39,6 +40,9 @@ pub(crate) fn run(settings: &VerifySettings, printer: &Printer) -> Result<Exit, 
     let path = settings.file.display();
     let bytes =
         read(&settings.file).map_err(|error| Failure { exit: Exit::CannotTell, ..error })?;
+    if let Some(judged) = prove::verify(&bytes, settings, printer) {
+        return judged;
+    }
     if !is_ours(&bytes) {
         return Err(Failure::cannot_tell(
             format!("{path} is not a document of TensorGrid"),

@@ -10,6 +10,7 @@ mod misuse;
 mod model;
 mod nat;
 mod packages;
+mod proofs;
 mod provide;
 mod readme;
 mod support;

@@ -1,7 +1,7 @@
 //! What somebody wants to have done, from a job file or from what was typed, with everything it
 //! names read from disk.
 
-use super::float;
+use super::{float, showing};
 use crate::{
     args::{jobs::JobOptions, model::NamedFile},
     commands::model,
@@ -17,7 +17,7 @@ use std::{
 use tg_float::FloatModel;
 use tg_gateway::KeyEscrow;
 use tg_gateway::task::{Root, TaskLimits, word};
-use tg_jobfile::{Cpus, JobFile, ModelSource, Resources, Run, Size, Work, WorkPath};
+use tg_jobfile::{Cpus, JobFile, ModelSource, Public, Resources, Run, Size, Work, WorkPath};
 use tg_tensor::{Model, Tensor};
 use tg_types::{Amount, DeviceKind, DurationMs, Features, Needs, Tier};
 
@@ -35,6 +35,9 @@ const FLOAT_LIMITS: TaskLimits =
 
 /// The largest job file.
 const FILE_BYTES_MAX: u64 = tg_jobfile::BYTES_MAX as u64;
+
+/// The job file of a folder.
+const JOB_FILE: &str = "job.tg.yaml";
 
 /// What somebody wants to have done.
 pub(crate) struct Plan {
@@ -90,6 +93,9 @@ impl Plan {
     pub(crate) fn read(options: &JobOptions) -> Result<Self, Failure> {
         match (&options.file, options.command.is_empty()) {
             (Some(file), true) if is_job_file(file) => Self::of_file(file, options),
+            (Some(folder), true) if folder.join(JOB_FILE).is_file() => {
+                Self::of_file(&folder.join(JOB_FILE), options)
+            }
             (Some(file), true) if options.float => Self::of_float(file, options),
             (_, false) if options.float => Err(Failure::misuse(
                 "--float is for models",
@@ -167,7 +173,7 @@ impl Plan {
             budget_max: None,
             escrow: options.key_escrow.map_or(KeyEscrow::Validators, kept_by),
         };
-        plan.checked()
+        plan.checked(options.public)
     }
 
     fn of_file(path: &Path, options: &JobOptions) -> Result<Self, Failure> {
@@ -202,16 +208,21 @@ impl Plan {
             budget_max: file.budget_max,
             escrow: options.key_escrow.or(file.key_escrow).map_or(KeyEscrow::Validators, kept_by),
         };
-        plan.checked()
+        plan.checked(options.public.or(file.public))
     }
 
     /// Refuses what the ledger would refuse, with a better hint.
-    fn checked(self) -> Result<Self, Failure> {
+    fn checked(mut self, public: Option<Public>) -> Result<Self, Failure> {
         if matches!(self.tier, Tier::Trusted | Tier::Redundant { .. }) {
             return Ok(self);
         }
-        match self.what {
-            What::Tensor { .. } => Ok(self),
+        match &self.what {
+            What::Tensor { model, .. } => {
+                if self.tier.shown_by().is_some() {
+                    self.tier = showing::tier(model, public)?;
+                }
+                Ok(self)
+            }
             What::Float { .. } => Err(Failure::misuse(
                 "floats have no exact meaning that others could recompute: their last bits depend \
                  on the runtime and the processor",

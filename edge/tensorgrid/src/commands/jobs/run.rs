@@ -3,7 +3,7 @@
 use super::{
     HINT, fetch, float,
     plan::{Plan, What},
-    transfer,
+    showing, transfer,
 };
 use crate::{
     args::jobs::{JobOptions, RunJobArguments},
@@ -45,6 +45,8 @@ struct Quoted {
     charged_if_not: Tgrid,
     nodes: usize,
     readers: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public: Option<&'static str>,
 }
 
 /// What an audit by tiles finds.
@@ -78,7 +80,12 @@ impl TilesQuoted {
 }
 
 impl Quoted {
-    fn new(quote: &Quote, tiles: Option<TilesQuoted>, readers: Option<String>) -> Self {
+    fn new(
+        quote: &Quote,
+        tiles: Option<TilesQuoted>,
+        readers: Option<String>,
+        public: Option<&'static str>,
+    ) -> Self {
         let charges = quote.charges;
         let (runs, checkers) = (usize::from(charges.runs), usize::from(charges.checkers));
         let charged = |checks| charges.of(runs, checks).unwrap_or(charges.escrow);
@@ -96,6 +103,7 @@ impl Quoted {
             charged_if_not: Tgrid(charged(0)),
             nodes: quote.fitting,
             readers,
+            public,
         }
     }
 
@@ -130,6 +138,7 @@ impl Quoted {
             ("nodes that would do it now", self.nodes.to_string()),
         ]);
         rows.extend(self.readers.iter().map(|readers| ("can be read by", readers.clone())));
+        rows.extend(self.public.map(|public| ("public", public.to_owned())));
         lines(&rows)
     }
 }
@@ -151,7 +160,7 @@ pub(super) fn quote(
         (What::Tensor { .. } | What::Float { .. } | What::Task { .. }, _) => None,
     };
     let readers = session.gateway.readers(plan.tier, plan.escrow);
-    let quoted = Quoted::new(&quote, tiles, readers);
+    let quoted = Quoted::new(&quote, tiles, readers, showing::warning(plan.tier));
     printer.result(&quoted, || quoted.text());
     Ok(Exit::Done)
 }
@@ -247,7 +256,9 @@ fn hand_in(
 
 /// Says who can read a job's data, and what that asks of its owner.
 fn tell_privacy(session: &Session, plan: &Plan, job: JobId, printer: &Printer) {
-    if let Some(readers) = session.gateway.readers(plan.tier, plan.escrow) {
+    if let Some(warning) = showing::warning(plan.tier) {
+        printer.say(format_args!("Its data is public: {warning}."));
+    } else if let Some(readers) = session.gateway.readers(plan.tier, plan.escrow) {
         printer.say(format_args!("Its data is sealed; it can be read by {readers}."));
     }
     if plan.escrow == KeyEscrow::None {
@@ -324,7 +335,7 @@ fn check_price(quote: &Quote, plan: &Plan, arguments: &RunJobArguments) -> Resul
 }
 
 /// The inputs of one run.
-fn read_inputs(
+pub(in crate::commands) fn read_inputs(
     model: &Model,
     files: &[crate::args::model::NamedFile],
 ) -> Result<Vec<Tensor>, Failure> {

@@ -1,0 +1,240 @@
+//! `prove`, and `verify` of what it writes.
+//!
+//! A proof made here is for no network, job or provider: these names are zeros, and validators
+//! refuse it. A proof of a job names them; the node that has it gives it out at
+//! `/v1/jobs/JOB/proof`.
+
+use super::jobs::read_inputs;
+use super::model;
+use crate::{
+    args::ProveArguments,
+    failure::{Exit, Failure, OrFail as _},
+    files::{self, Readers},
+    printer::{Printer, Tone, lines},
+    settings::VerifySettings,
+};
+use serde::Serialize;
+use std::{error::Error, sync::Arc, time::Instant};
+use tg_proof::court::{self, Evidence, Shown, commitment_id, context};
+use tg_proof::{Mode, Prover};
+use tg_tensor::commit::Salt;
+use tg_tensor::trace::{inputs_root, outputs_root};
+use tg_types::{Bytes, Encode as _, GenesisHash, JobId, NodeId, ProofFile, ResultClaim, ShownBy};
+
+const HINT: &str = "`tensorgrid model show` tells what a model reads; Normalise and some look-ups \
+    cannot be proven yet";
+
+#[derive(Serialize)]
+struct Told {
+    file: Option<String>,
+    output: String,
+    weights: String,
+    setup_ms: f64,
+    prove_ms: f64,
+    verify_ms: f64,
+    proof_bytes: usize,
+    security_bits: f64,
+}
+
+/// `prove`
+pub(super) fn run(arguments: &ProveArguments, printer: &Printer) -> Result<Exit, Failure> {
+    let model = Arc::new(model::read_program(&arguments.model)?);
+    let inputs = read_inputs(&model, &arguments.input)?;
+    let progress = printer.progress("proving");
+    let started = Instant::now();
+    let prover = Prover::new(Arc::clone(&model), Mode::Committed, 1);
+    let prover = prover.or_fail("runs of this model cannot be proven", HINT)?;
+    let setup_ms = ms(started);
+    let (genesis, job, node) =
+        (GenesisHash::new([0; 32]), JobId::new([0; 32]), NodeId::new([0; 32]));
+    let started = Instant::now();
+    let proven = prover.prove(vec![inputs.clone()], context(&genesis, &job, &node));
+    let (statement, proof) = proven.or_fail("the run cannot be proven", HINT)?;
+    let prove_ms = ms(started);
+    drop(progress);
+    let outputs: Vec<_> = statement.outputs.into_iter().flatten().collect();
+    let (proof, commitment) = (proof.to_bytes(), prover.commitment());
+    let weights = commitment_id(commitment.as_ref());
+    let salt = files::random().or_fail("there are no random numbers", "try again")?;
+    let proof_bytes = proof.len();
+    let too_long = || Failure::new("the proof is too long for a file", "prove a smaller model");
+    let evidence = Evidence::proof(commitment.as_ref(), proof).ok_or_else(too_long)?;
+    let shown = Shown::new(salt, &inputs, &outputs, evidence).ok_or_else(too_long)?;
+    let claim = ResultClaim {
+        genesis,
+        job,
+        node,
+        program: model.id(),
+        weights: model.weights_root(),
+        inputs: inputs_root(&inputs, &Salt::new(salt)),
+        output: outputs_root(outputs.iter()),
+        by: ShownBy::Proof { weights },
+    };
+    let program = Bytes::new(model.program().to_bytes()).map_err(|_| too_long())?;
+    let shown = Bytes::new(shown.to_bytes()).map_err(|_| too_long())?;
+    let file = ProofFile { claim, program, shown };
+    let started = Instant::now();
+    let verified = court::verify(file.program.as_slice(), &file.claim, file.shown.as_slice());
+    let verified = verified.or_fail("the proof does not hold", "report this")?;
+    let verify_ms = ms(started);
+    if let Some(out) = &arguments.out {
+        let what = format!("cannot write {}", out.display());
+        files::write(out, &file.to_file(), Readers::All).or_fail(what, "is the folder there?")?;
+    }
+    let told = Told {
+        file: arguments.out.as_ref().map(|out| out.display().to_string()),
+        output: claim.output.to_string(),
+        weights: weights.to_string(),
+        setup_ms,
+        prove_ms,
+        verify_ms,
+        proof_bytes,
+        security_bits: verified.report.map_or(0.0, |report| report.bits),
+    };
+    printer.result(&told, || text(&told));
+    Ok(Exit::Done)
+}
+
+fn ms(started: Instant) -> f64 {
+    started.elapsed().as_secs_f64() * 1e3
+}
+
+fn text(told: &Told) -> String {
+    let mut rows = vec![
+        ("output", told.output.clone()),
+        ("weights", format!("committed to in {:.1} ms as {}", told.setup_ms, told.weights)),
+        ("proven in", format!("{:.1} ms", told.prove_ms)),
+        ("verified in", format!("{:.1} ms", told.verify_ms)),
+        ("proof", format!("{} bytes, {:.1} bits", told.proof_bytes, told.security_bits)),
+    ];
+    rows.extend(told.file.iter().map(|file| ("written to", file.clone())));
+    lines(&rows)
+}
+
+#[derive(Serialize)]
+struct Report {
+    verdict: &'static str,
+    file: String,
+    kind: &'static str,
+    sentences: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    explanation: Vec<String>,
+}
+
+/// `verify` of a proof file; `None` if the bytes are of another kind.
+pub(super) fn verify(
+    bytes: &[u8],
+    settings: &VerifySettings,
+    printer: &Printer,
+) -> Option<Result<Exit, Failure>> {
+    let read = ProofFile::from_file(bytes)?;
+    let (verdict, sentences, explanation) = match read {
+        Err(error) => ("bad", causes(&error), Vec::new()),
+        Ok(file) => judge(&file, settings.explain),
+    };
+    let is_good = verdict == "good";
+    let (file, kind) = (settings.file.display().to_string(), "proof of a run");
+    let report = Report { verdict, file, kind, sentences, explanation };
+    printer.result(&report, || {
+        let tone = if is_good { Tone::Good } else { Tone::Bad };
+        let mut text = format!("{}: a {kind}", printer.word(tone, verdict));
+        for sentence in report.sentences.iter().chain(&report.explanation) {
+            text.push_str("\n  ");
+            text.push_str(sentence);
+        }
+        text
+    });
+    Some(Ok(if is_good { Exit::Done } else { Exit::Failed }))
+}
+
+fn causes(error: &dyn Error) -> Vec<String> {
+    Failure::new("", "").because(error).causes
+}
+
+fn judge(file: &ProofFile, explain: bool) -> (&'static str, Vec<String>, Vec<String>) {
+    let verified = court::verify(file.program.as_slice(), &file.claim, file.shown.as_slice());
+    let verified = match verified {
+        Ok(verified) => verified,
+        Err(error) => return ("bad", causes(&error), Vec::new()),
+    };
+    let ResultClaim { genesis, job, node, program, inputs, output, by, .. } = &file.claim;
+    let mut sentences = vec![format!(
+        "Program {program} gives output {output} on the inputs with the root {inputs}."
+    )];
+    let mut explanation = Vec::new();
+    match (by, &verified.report) {
+        (ShownBy::Proof { weights }, Some(report)) => {
+            sentences.push(format!("Its weights are those behind the commitment {weights}."));
+            explanation.push(format!(
+                "A false statement passes with a probability of at most 2^-{:.1}, which is proven:",
+                report.bits
+            ));
+            let terms = report.terms.iter();
+            explanation.extend(terms.map(|term| format!("  {}: 2^-{:.1}", term.name, term.bits)));
+            explanation.push(
+                "It rests on SHA-256 and Poseidon2, for which no collisions are known.".to_owned(),
+            );
+            explanation.push(
+                "Not shown: that the committed weights are those you mean; whoever has them \
+                 computes the commitment again."
+                    .to_owned(),
+            );
+        }
+        (ShownBy::Rerun | ShownBy::Proof { .. }, _) => {
+            sentences.push("The program was run here, with the weights of the file.".to_owned());
+        }
+    }
+    let is_free = *job == JobId::new([0; 32]);
+    sentences.push(if is_free {
+        "It is for no network and no job.".to_owned()
+    } else {
+        format!("It is for job {job} on node {node} of the network {genesis}, and no other.")
+    });
+    if explain {
+        let count =
+            |tensors: &[tg_tensor::Tensor]| tensors.iter().map(|it| it.len()).sum::<usize>();
+        explanation.push(format!(
+            "Read in the clear: {} numbers of inputs, {} of outputs; both fit the program, and \
+             have the roots that are named.",
+            count(&verified.inputs),
+            count(&verified.outputs)
+        ));
+        if !is_free {
+            explanation.push(
+                "Whether the job was paid, and what it named, tells its receipt: `tensorgrid \
+                 receipt`, then `tensorgrid verify`."
+                    .to_owned(),
+            );
+        }
+    } else {
+        explanation.clear();
+    }
+    ("good", sentences, explanation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judge;
+    use tg_types::{Bytes, GenesisHash, Hash32, JobId, NodeId, ProofFile, ResultClaim, ShownBy};
+
+    #[test]
+    fn file_that_shows_nothing_is_bad() {
+        let hash = Hash32::new([1; 32]);
+        let claim = ResultClaim {
+            genesis: GenesisHash::new([1; 32]),
+            job: JobId::new([1; 32]),
+            node: NodeId::new([1; 32]),
+            program: hash,
+            weights: hash,
+            inputs: hash,
+            output: hash,
+            by: ShownBy::Rerun,
+        };
+        let file = ProofFile { claim, program: Bytes::EMPTY, shown: Bytes::EMPTY };
+        let (verdict, reasons, _) = judge(&file, true);
+        assert_eq!((verdict, reasons.is_empty()), ("bad", false));
+        let read = ProofFile::from_file(&file.to_file());
+        assert_eq!(read, Some(Ok(file)));
+        assert_eq!(ProofFile::from_file(b"{}"), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! Results that are proven: on a network with a provider that lies about them, and without one.
+
+use crate::{
+    jobs::one_digit,
+    model::{fixture, write_floats},
+    support::{Home, text, turn},
+};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    path::PathBuf,
+};
+
+/// The digits program and a picture for it, in the home.
+fn digits(home: &Home) -> (PathBuf, PathBuf) {
+    let (program, input) = (home.path("digits.tgp"), home.path("one.npy"));
+    home.run(&["model", "import", &fixture("digits/digits.onnx"), "-o", text(&program)]).expect(0);
+    write_floats(&input, &[1, 1, 28, 28], &one_digit());
+    (program, input)
+}
+
+/// What is at an address of a node.
+fn get(rpc: &str, path: &str) -> Vec<u8> {
+    let host = rpc.strip_prefix("http://").expect("an address").trim_end_matches('/');
+    let mut stream = TcpStream::connect(host).expect("answers");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sends");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("reads");
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..end]));
+    answer.split_off(end + 4)
+}
+
+/// Goal: a result is proven by its provider, verified by all validators and paid in one block; a
+/// provider that lies loses its bond, and the job is done by another. Method: `up --cheat=proofs`,
+/// whose cheapest provider lies about such jobs only; the digits model.
+#[test]
+fn result_is_proven_and_a_liar_loses_its_bond() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0", "--cheat=proofs"]);
+    let (program, input) = digits(&home);
+    let (here, there) = (home.path("here.npy"), home.path("there.npy"));
+    let local = ["model", "run", text(&program), "--input", text(&input), "-o", text(&here)];
+    home.run(&local).expect(0);
+    let run = ["--json", "run", text(&program), "-i", text(&input), "-o", text(&there)];
+    let proven = [&run[..], &["--verify", "proof"]].concat();
+    let sealed = home.run(&proven).expect(2);
+    assert!(sealed.err.contains("--public data"), "{sealed:?}");
+    let quote = ["--json", "quote", text(&program), "--verify", "proof", "--public", "data"];
+    let quoted = home.run(&quote).expect(0).json();
+    assert!(quoted["readers"].as_str().is_some_and(|it| it.starts_with("anybody")), "{quoted}");
+
+    let ran = home.run(&[&proven[..], &["--public", "data"]].concat()).expect(0);
+    let told = ran.json();
+    assert_eq!(told["status"], "settled");
+    assert_eq!(fs::read(&here).expect("written"), fs::read(&there).expect("written"));
+    for line in ["anybody can read", "shown to be wrong", "Slashed", "verified its proof"] {
+        assert!(ran.err.contains(line), "{line}: {}", ran.err);
+    }
+    let job = told["job"].as_str().expect("an id");
+    let shown = home.run(&["--json", "show", job]).expect(0).json();
+    assert_eq!(
+        (&shown["tier"], shown["runs"].as_array().map(Vec::len)),
+        (&"proof".into(), Some(2))
+    );
+
+    let file = home.path("job.proof");
+    let mut bytes = get(&up.rpc(), &format!("/v1/jobs/{job}/proof"));
+    fs::write(&file, &bytes).expect("writes");
+    let verified = home.run(&["verify", text(&file), "--explain"]).expect(0);
+    for part in [job, "first sum-check: 2^-", "opening of weights: 2^-"] {
+        assert!(verified.out.contains(part), "{part}: {}", verified.out);
+    }
+    let last = bytes.len() - 100;
+    bytes[last] ^= 1;
+    fs::write(&file, &bytes).expect("writes");
+    home.run(&["verify", text(&file)]).expect(1);
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
+/// Goal: a small model with public weights is run by every validator instead, and the job says so.
+#[test]
+fn small_model_with_public_weights_is_run_by_every_validator() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0"]);
+    let (program, input) = digits(&home);
+    let run = ["--json", "run", text(&program), "-i", text(&input), "--verify", "proof"];
+    let ran = home.run(&[&run[..], &["--public", "all"]].concat()).expect(0);
+    for line in ["inputs, outputs and weights", "every validator ran the program itself"] {
+        assert!(ran.err.contains(line), "{line}: {}", ran.err);
+    }
+    let told = ran.json();
+    let shown = home.run(&["--json", "show", told["job"].as_str().expect("an id")]).expect(0);
+    assert_eq!(shown.json()["tier"], "rerun");
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
+/// Goal: a run is proven and verified without a network; a changed proof is bad.
+#[test]
+fn run_is_proven_and_verified_without_a_network() {
+    let home = Home::new();
+    let (program, input) = digits(&home);
+    let file = home.path("run.proof");
+    let prove = ["--json", "prove", text(&program), "-i", text(&input), "-o", text(&file)];
+    let told = home.run(&prove).expect(0).json();
+    assert!(told["proof_bytes"].as_u64().is_some_and(|bytes| bytes < 500_000), "{told}");
+    assert!(told["security_bits"].as_f64().is_some_and(|bits| bits >= 100.0), "{told}");
+    let good = home.run(&["--json", "verify", text(&file), "--explain"]).expect(0).json();
+    assert_eq!(good["verdict"], "good");
+    let mut bytes = fs::read(&file).expect("written");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, &bytes).expect("writes");
+    let bad = home.run(&["--json", "verify", text(&file)]).expect(1).json();
+    assert_eq!(bad["verdict"], "bad");
+}

@@ -14,8 +14,8 @@
 
 use crate::field::{EF, F, dot_base, eq_at, int};
 use crate::plan::{
-    At, Check, ColumnId, Gate, Group, Holder, Layout, LinearShape, MatMulShape, Plan, ProductKind,
-    Secret, Source, Spread, Term, Tree,
+    At, Check, ColumnId, Form, Group, Holder, Layout, LinearShape, MatMulShape, Placed, Plan,
+    ProductKind, Secret, Source, Spread, Term, Tree,
 };
 use crate::reads;
 use p3_field::PrimeCharacteristicRing;
@@ -128,8 +128,7 @@ impl Plan {
             }
             At::Product(index) => match &self.products[index].kind {
                 ProductKind::Max(_)
-                | ProductKind::Select { .. }
-                | ProductKind::Gate(_)
+                | ProductKind::Times(_)
                 | ProductKind::MatMul(_)
                 | ProductKind::Elements { .. } => self.product_point(challenges, index).to_vec(),
                 ProductKind::Linear(_) if spec.tree != Tree::Run => {
@@ -248,8 +247,10 @@ impl<'a> Tally<'a> {
             tally.accumulators(*operation, request);
         }
         for check in &plan.checks {
-            if let Check::Copy(operation) = *check {
-                tally.copy(operation);
+            match *check {
+                Check::Copy(operation) => tally.copy(operation),
+                Check::Equation(equation) => tally.equation(equation),
+                Check::Clear(_) | Check::Max(_) => {}
             }
         }
         let mut power = EF::ONE;
@@ -275,8 +276,12 @@ impl<'a> Tally<'a> {
                     let request = &requests[&product.operation];
                     power = tally.elements(index, *offsets, request, power);
                 }
-                ProductKind::Select { flag } => power = tally.select(index, *flag, power),
-                ProductKind::Gate(gate) => power = tally.gate(index, *gate, power),
+                ProductKind::Times(times) => {
+                    for factor in &times.factors {
+                        power *= challenges.rho;
+                        tally.factor(index, factor, power);
+                    }
+                }
             }
         }
         tally
@@ -309,13 +314,28 @@ impl<'a> Tally<'a> {
                     let batch = Arc::new(layout.batch_weights(point));
                     self.add(value, factor, &batch, layout.weights(point));
                 }
-                Source::Tap(..) | Source::Condition(_) | Source::Index(_) => {
+                Source::Tap(..)
+                | Source::Condition(_)
+                | Source::Index(_)
+                | Source::Placed(_)
+                | Source::Beside(..) => {
                     let batch = Arc::new(layout.batch_weights(point));
-                    let weights = layout.weights(point);
-                    let found = reads::read(&self.plan.program, term.source, &weights);
-                    self.weights(found, factor, &batch);
+                    self.read(term.source, factor, &batch, &layout.weights(point));
                 }
             }
+        }
+    }
+
+    /// A functional on what a source reads.
+    fn read(&mut self, source: Source, factor: EF, batch: &Arc<Vec<EF>>, weights: &[EF]) {
+        let found = reads::read(&self.plan.program, source, weights);
+        let Source::Beside(_, column) = source else {
+            self.weights(found, factor, batch);
+            return;
+        };
+        // What stands beside the divisor is read where the divisor would be.
+        for cells in found.cells.into_values() {
+            self.add_column(column, At::Functional, factor, batch, cells);
         }
     }
 
@@ -421,9 +441,12 @@ impl<'a> Tally<'a> {
                 | Holder::Moved(_)
                 | Holder::Dead => None,
             },
-            Source::Tap(..) | Source::Accumulator(_) | Source::Condition(_) | Source::Index(_) => {
-                None
-            }
+            Source::Tap(..)
+            | Source::Accumulator(_)
+            | Source::Condition(_)
+            | Source::Index(_)
+            | Source::Placed(_)
+            | Source::Beside(..) => None,
         };
         if let Some(column) = held {
             self.add_opened(factor, column, At::Product(index));
@@ -436,8 +459,7 @@ impl<'a> Tally<'a> {
         if let Source::Value(value) = source {
             self.add(value, factor, &batch, weights);
         } else {
-            let found = reads::read(&plan.program, source, &weights);
-            self.weights(found, factor, &batch);
+            self.read(source, factor, &batch, &weights);
         }
     }
 
@@ -489,57 +511,59 @@ impl<'a> Tally<'a> {
         {
             power *= self.challenges.rho;
             let weights: Vec<EF> = weights;
-            let mut found = reads::placed(&plan.program, operation, (side, 0), &weights);
+            let source = Source::Placed(Placed { operation, place: side, number: 0 });
+            let mut found = reads::read(&plan.program, source, &weights);
             found.constant = weights.iter().copied().sum::<EF>() * int(offsets[side]);
             self.weights(found, power, &Arc::new(batch));
         }
         power
     }
 
-    /// The flag and the difference of a choice at the end of its product; and that the elements
-    /// less `otherwise` are that product.
-    fn select(&mut self, index: usize, flag: ColumnId, rho: EF) -> EF {
-        let plan = self.plan;
-        let operation = plan.products[index].operation;
-        let mut power = rho * self.challenges.rho;
-        self.add_opened(power, flag, At::Product(index));
-        power *= self.challenges.rho;
-        let layout = plan.layout_of(operation);
-        let point = plan.product_point(self.challenges, index);
-        let batch = Arc::new(layout.batch_weights(point));
-        let weights = layout.weights(point);
-        for (number, sign) in [(1, power), (0, -power)] {
-            let found = reads::placed(&plan.program, operation, (1, number), &weights);
-            self.weights(found, sign, &batch);
+    /// A factor of an equation's product where that ended.
+    fn factor(&mut self, index: usize, form: &Form, power: EF) {
+        self.constant += power * form.padding();
+        for term in &form.terms {
+            match term.source {
+                Source::Column(column) => {
+                    self.add_opened(power * term.scale, column, At::Product(index));
+                }
+                Source::Value(_)
+                | Source::Tap(..)
+                | Source::Accumulator(_)
+                | Source::Condition(_)
+                | Source::Index(_)
+                | Source::Placed(_)
+                | Source::Beside(..) => {
+                    self.at_product(index, term.source, power * term.scale);
+                }
+            }
         }
-        let check = plan.check_power(self.challenges, Check::Select(index)).unwrap_or_default();
-        let point = &self.challenges.checks;
-        let batch = Arc::new(layout.batch_weights(point));
-        let weights = layout.weights(point);
-        let found = reads::placed(&plan.program, operation, (1, 0), &weights);
-        self.weights(found, check, &batch);
-        self.add(plan.value_of(operation), -check, &batch, weights);
-        power
     }
 
-    /// Flag and place of a clamp by blocks at the end of its product; and that the elements less
-    /// the range's smallest and the block's first number are that product.
-    fn gate(&mut self, index: usize, gate: Gate, rho: EF) -> EF {
+    /// All of an equation but its products, where checks look.
+    fn equation(&mut self, index: usize) {
         let plan = self.plan;
-        let operation = plan.products[index].operation;
-        let mut power = rho;
-        for column in [gate.flag, gate.low] {
-            power *= self.challenges.rho;
-            self.add_opened(power, column, At::Product(index));
-        }
-        let check = plan.check_power(self.challenges, Check::Select(index)).unwrap_or_default();
-        let (layout, point) = (plan.layout_of(operation), &self.challenges.checks);
+        let equation = &plan.equations[index];
+        let power = plan.check_power(self.challenges, Check::Equation(index)).unwrap_or_default();
+        let (layout, point) = (&equation.layout, &self.challenges.checks);
         let batch = Arc::new(layout.batch_weights(point));
         let weights = layout.weights(point);
-        self.constant += check * layout.indicator(point) * int(gate.lo);
-        self.add_column(gate.base, At::Functional, check, &batch, weights.clone());
-        self.add(plan.value_of(operation), -check, &batch, weights);
-        power
+        self.constant += power * layout.indicator(point) * equation.rest.padding();
+        for term in &equation.rest.terms {
+            let factor = power * term.scale;
+            match term.source {
+                Source::Column(column) => {
+                    self.add_column(column, At::Functional, factor, &batch, weights.clone());
+                }
+                Source::Value(value) => self.add(value, factor, &batch, weights.clone()),
+                Source::Tap(..)
+                | Source::Accumulator(_)
+                | Source::Condition(_)
+                | Source::Index(_)
+                | Source::Placed(_)
+                | Source::Beside(..) => self.read(term.source, factor, &batch, &weights),
+            }
+        }
     }
 
     /// Adds an opened column times a factor. A prover does without the number.
@@ -625,9 +649,12 @@ impl Plan {
                 | Holder::Moved(_)
                 | Holder::Dead => false,
             },
-            Source::Accumulator(_) | Source::Tap(..) | Source::Condition(_) | Source::Index(_) => {
-                false
-            }
+            Source::Accumulator(_)
+            | Source::Tap(..)
+            | Source::Condition(_)
+            | Source::Index(_)
+            | Source::Placed(_)
+            | Source::Beside(..) => false,
         }
     }
 
@@ -643,9 +670,12 @@ impl Plan {
                 | Holder::Moved(_)
                 | Holder::Dead => None,
             },
-            Source::Accumulator(_) | Source::Tap(..) | Source::Condition(_) | Source::Index(_) => {
-                None
-            }
+            Source::Accumulator(_)
+            | Source::Tap(..)
+            | Source::Condition(_)
+            | Source::Index(_)
+            | Source::Placed(_)
+            | Source::Beside(..) => None,
         }
     }
 

@@ -9,7 +9,7 @@
 
 use crate::claims::{Challenges, Openings};
 use crate::field::{EF, F, int};
-use crate::plan::{At, Form, Plan};
+use crate::plan::{At, Form, Plan, Table};
 use crate::witness::Witness;
 use p3_field::PrimeCharacteristicRing;
 
@@ -50,7 +50,8 @@ pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) ->
         let shifted = alpha - tag(beta, index);
         let leaf = plan.multiplicities[index].1;
         let counts = witness.multiplicities[index].iter();
-        for (place, ([key, value, second], count)) in table.elements().zip(counts).enumerate() {
+        let entries = table.elements(witness.secret(plan, table));
+        for (place, ([key, value, second], count)) in entries.into_iter().zip(counts).enumerate() {
             numerators[leaf + place] = -F::from_u32(*count);
             denominators[leaf + place] = shifted - key - beta * value - beta.square() * second;
         }
@@ -94,7 +95,15 @@ pub(crate) fn known(plan: &Plan, challenges: &Challenges, openings: &Openings) -
         let selector = Plan::selector(challenges, leaf, table.bits());
         unused -= selector;
         numerator -= selector * *openings.get(&(column, At::Lookups))?;
-        let [key, value, second] = table.eval(&point[point.len() - table.bits()..]);
+        let secret = match table {
+            Table::Secret { column, .. } => *openings.get(&(*column, At::Lookups))?,
+            Table::Range { .. }
+            | Table::Clamp { .. }
+            | Table::Blocks { .. }
+            | Table::Pairs { .. }
+            | Table::Entries { .. } => EF::ZERO,
+        };
+        let [key, value, second] = table.eval(&point[point.len() - table.bits()..], secret);
         let shifted = alpha - tag(beta, index);
         denominator += selector * (shifted - key - beta * value - beta.square() * second);
     }

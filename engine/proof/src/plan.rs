@@ -22,16 +22,19 @@ mod choose;
 mod form;
 mod layout;
 mod limits;
+mod normalise;
 mod rescale;
 mod table;
 
 pub(crate) use build::build;
-pub(crate) use form::{Form, Source, Spread, Term};
+pub(crate) use form::{Form, Placed, Source, Spread, Term};
 pub(crate) use layout::Layout;
 pub use limits::{BATCH_MAX, PlanError};
-pub(crate) use rescale::{Axis, Blocks, Top, half, limb_widths};
+pub(crate) use normalise::Normal;
+pub(crate) use rescale::{Axis, Clamping, Top, half, limb_widths};
 pub(crate) use table::Table;
 
+use crate::field::F;
 use crate::pcs::{Request, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,8 +141,10 @@ pub(crate) enum Lookup {
     Entry(usize),
     /// By how much a maximum, by its place among the products, exceeds a tap.
     Excess(usize, usize),
-    /// The condition of a choice, with its flag.
-    Flag(usize),
+    /// What key and values are made of, which are no accumulators.
+    Formed(usize),
+    /// A difference that must be nothing.
+    Zero(usize),
     /// The place of a row's element, with the operation's element.
     Row(usize),
     /// The place of the largest candidate.
@@ -171,22 +176,26 @@ pub(crate) enum ProductKind {
         /// What is added to each side.
         offsets: [i64; 2],
     },
-    /// The flag of a block with the place within it.
-    Gate(Gate),
-    /// A flag with the difference of what it decides between.
-    Select {
-        /// 1 where the condition is not 0.
-        flag: ColumnId,
-    },
+    /// Two numbers of an equation.
+    Times(Times),
 }
 
-/// A clamp by blocks: the element less the smallest of its range is `base` plus `flag` times `low`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gate {
-    pub(crate) low: ColumnId,
-    pub(crate) flag: ColumnId,
-    pub(crate) base: ColumnId,
-    pub(crate) lo: i64,
+/// A product in an equation.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    pub(crate) equation: usize,
+    pub(crate) scale: F,
+    /// Their constants count at padding too, where one of both is 0.
+    pub(crate) factors: [Form; 2],
+}
+
+/// That products and other numbers of each element of an operation, or of its divisor, add up to
+/// nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Equation {
+    pub(crate) layout: Layout,
+    /// All but the products.
+    pub(crate) rest: Form,
 }
 
 /// A maximum of up to four numbers: a step towards one of more, or all of it.
@@ -247,8 +256,7 @@ pub(crate) struct Rescaled {
     pub(crate) rescale: Rescale,
     pub(crate) bound: i64,
     pub(crate) axis: Axis,
-    /// How it is clamped by blocks, if it is.
-    pub(crate) blocks: Option<Blocks>,
+    pub(crate) clamping: Clamping,
 }
 
 /// What must be zero, or known, beside the look-ups; each has its own power of a challenge.
@@ -258,9 +266,8 @@ pub(crate) enum Check {
     Clear(usize),
     /// The product of a maximum's differences, by its place among the products.
     Max(usize),
-    /// That an operation's elements are the ones chosen or clamped, by the place among the
-    /// products.
-    Select(usize),
+    /// An equation.
+    Equation(usize),
     /// An output that is a moved value.
     Copy(usize),
 }
@@ -300,8 +307,11 @@ pub(crate) struct Plan {
     pub(crate) groups: Vec<Group>,
     pub(crate) leaf_bits: usize,
     pub(crate) products: Vec<Product>,
+    pub(crate) equations: Vec<Equation>,
     /// Operations whose accumulators are rounded by look-ups.
     pub(crate) rescales: BTreeMap<usize, Rescaled>,
+    /// Divisions.
+    pub(crate) normals: BTreeMap<usize, Normal>,
     pub(crate) checks: Vec<Check>,
     /// The openings of each commitment.
     pub(crate) opened: [Vec<Opened>; 3],
@@ -370,7 +380,8 @@ impl Plan {
     pub(crate) fn check_bits(&self) -> usize {
         let bits = |check: &Check| match *check {
             Check::Clear(operation) | Check::Copy(operation) => self.layout_of(operation).bits(),
-            Check::Max(product) | Check::Select(product) => self.products[product].bits,
+            Check::Max(product) => self.products[product].bits,
+            Check::Equation(equation) => self.equations[equation].layout.bits(),
         };
         self.checks.iter().map(bits).max().unwrap_or(0)
     }
@@ -379,7 +390,7 @@ impl Plan {
     pub(crate) fn clear_len(&self) -> usize {
         let len = |check: &Check| match *check {
             Check::Clear(operation) => self.batch * self.layout_of(operation).len(),
-            Check::Max(_) | Check::Select(_) | Check::Copy(_) => 0,
+            Check::Max(_) | Check::Equation(_) | Check::Copy(_) => 0,
         };
         self.checks.iter().map(len).sum()
     }
@@ -407,7 +418,7 @@ impl Product {
     pub(crate) fn degree(&self) -> usize {
         match &self.kind {
             ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. } => 2,
-            ProductKind::Select { .. } | ProductKind::Gate(_) => 3,
+            ProductKind::Times(_) => 3,
             ProductKind::Max(shape) => shape.taps.len() + 1,
         }
     }
@@ -418,8 +429,7 @@ impl Product {
             ProductKind::Linear(_)
             | ProductKind::MatMul(_)
             | ProductKind::Elements { .. }
-            | ProductKind::Gate(_)
-            | ProductKind::Select { .. } => 2,
+            | ProductKind::Times(_) => 2,
             ProductKind::Max(shape) => shape.taps.len() + 1,
         }
     }

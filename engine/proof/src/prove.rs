@@ -11,13 +11,14 @@ use crate::field::{EF, F, eq_table, int};
 use crate::logup;
 use crate::pcs::{self, Kept, Pcs, Root};
 use crate::plan::{
-    At, Check, ColumnId, Layout, MatMulShape, Opened, Plan, PlanError, ProductKind, Role, Tree,
+    At, Check, ColumnId, Layout, MatMulShape, Opened, Placed, Plan, PlanError, ProductKind, Role,
+    Source, Tree,
 };
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::{Mode, Statement};
 use crate::sumcheck::{self, ProductTerm};
 use crate::transcript::Transcript;
-use crate::witness::{Witness, numbers, spread_out};
+use crate::witness::{Witness, numbers, spread_out, spread_over};
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::{
     Fraction, FractionGkrProof, LeafNumerator, prove_fractional_gkr,
@@ -176,7 +177,8 @@ impl Prover {
                     ProductTerm::new(vec![left, shape.right_table(&request.columns, weights)])
                 }
                 ProductKind::Max(shape) => {
-                    let mut factors = vec![check_weights(plan, challenges, Check::Max(index))];
+                    let power = plan.check_power(challenges, Check::Max(index));
+                    let mut factors = vec![check_weights(challenges, product.bits, power)];
                     let made = witness.source(plan, product.operation, shape.made);
                     for tap in &shape.taps {
                         let read = witness.source(plan, product.operation, *tap);
@@ -184,23 +186,17 @@ impl Prover {
                     }
                     ProductTerm::new(factors)
                 }
-                ProductKind::Select { flag } => {
-                    let operation = product.operation;
-                    let weights = check_weights(plan, challenges, Check::Select(index));
-                    let flag = witness.column(plan, &plan.columns[flag.0]);
-                    let [then, otherwise] =
-                        [1, 0].map(|number| witness.placed(plan, operation, 1, number));
-                    let between = differences(plan, operation, &then, &otherwise);
-                    let flag = flag.into_iter().map(EF::from).collect();
-                    ProductTerm::new(vec![weights, flag, between])
-                }
-                ProductKind::Gate(gate) => {
-                    let weights = check_weights(plan, challenges, Check::Select(index));
-                    let [flag, low] = [gate.flag, gate.low].map(|column| {
-                        let cells = witness.column(plan, &plan.columns[column.0]);
-                        cells.into_iter().map(EF::from).collect()
-                    });
-                    ProductTerm::new(vec![weights, flag, low])
+                ProductKind::Times(times) => {
+                    let power = plan.check_power(challenges, Check::Equation(times.equation));
+                    let power = power.map(|power| power * times.scale);
+                    let mut factors = vec![check_weights(challenges, product.bits, power)];
+                    let layout = &plan.equations[times.equation].layout;
+                    for form in &times.factors {
+                        let cells = witness.formed(plan, product.operation, form);
+                        let cells = spread_over(layout, &cells, form.padding());
+                        factors.push(cells.into_iter().map(EF::from).collect());
+                    }
+                    ProductTerm::new(factors)
                 }
                 ProductKind::MatMul(shape) => {
                     let request = &requests[&product.operation];
@@ -225,9 +221,7 @@ impl Prover {
                 ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. } => {
                     claims.extend(factors);
                 }
-                ProductKind::Select { .. } | ProductKind::Gate(_) => {
-                    claims.extend(factors.into_iter().skip(1));
-                }
+                ProductKind::Times(_) => claims.extend(factors.into_iter().skip(1)),
                 ProductKind::Max(shape) => {
                     let layout = plan.layout_of(product.operation);
                     let cells = &witness.source(plan, product.operation, shape.made);
@@ -313,7 +307,8 @@ fn elements(
 ) -> ProductTerm {
     let layout = plan.layout_of(operation);
     let side = |side: usize| {
-        let read = witness.placed(plan, operation, side, 0);
+        let source = Source::Placed(Placed { operation, place: side, number: 0 });
+        let read = witness.source(plan, operation, source);
         let moved = read.iter().map(|x| (i64::from(*x) + offsets[side]) as i32);
         spread_out(layout, &moved.collect::<Vec<_>>())
     };
@@ -325,12 +320,9 @@ fn elements(
 }
 
 /// The weights of a check, times its power.
-fn check_weights(plan: &Plan, challenges: &Challenges, check: Check) -> Vec<EF> {
-    let (Check::Max(product) | Check::Select(product)) = check else { return Vec::new() };
-    let bits = plan.products[product].bits;
+fn check_weights(challenges: &Challenges, bits: usize, power: Option<EF>) -> Vec<EF> {
     let point = &challenges.checks[challenges.checks.len() - bits..];
-    let power = plan.check_power(challenges, check).unwrap_or_default();
-    Poly::new_from_point(point, power).into_evals()
+    Poly::new_from_point(point, power.unwrap_or_default()).into_evals()
 }
 
 /// Differences of two numbers of each element, in their cells.

@@ -5,7 +5,7 @@
 //! weights are too many for that; their windows are walked here.
 
 use crate::field::{EF, Fold, dot_base, eq_table, ext, int};
-use crate::plan::{LinearShape, MatMulShape, Source};
+use crate::plan::{LinearShape, MatMulShape, Placed, Source};
 use p3_field::PrimeCharacteristicRing;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -78,11 +78,17 @@ pub(crate) struct Read {
     pub(crate) constant: i64,
 }
 
-/// What a source of a form reads for an element of its operation: a tap, a condition, an index.
+/// What a source of a form reads for an element of its operation: a tap, a condition, an index, one
+/// of several numbers.
 pub(crate) fn read_of(program: &Program, source: Source, index: usize) -> Option<Read> {
     let (operation, tap) = match source {
         Source::Tap(operation, tap) => (operation, tap),
         Source::Condition(operation) | Source::Index(operation) => (operation, 0),
+        Source::Placed(Placed { operation, place, number }) => {
+            return placed(program, operation, place, number, index);
+        }
+        // The divisor is read behind what is divided.
+        Source::Beside(operation, _) => return placed(program, operation, 1, 0, index),
         Source::Column(_) | Source::Value(_) | Source::Accumulator(_) => return None,
     };
     let element = Element::new(program, operation, index)?;
@@ -94,6 +100,18 @@ pub(crate) fn read_of(program: &Program, source: Source, index: usize) -> Option
     // A window's padding counts as the start.
     let constant = if from.is_none() { element.start() } else { 0 };
     Some(Read { from, factor: 1, constant })
+}
+
+fn placed(
+    program: &Program,
+    operation: usize,
+    place: usize,
+    number: i32,
+    index: usize,
+) -> Option<Read> {
+    let element = Element::new(program, operation, index)?;
+    let from = Some(*reads_of(&element, 0, number).get(place)?);
+    Some(Read { from, factor: 1, constant: 0 })
 }
 
 /// The weights of what a source reads.
@@ -109,24 +127,6 @@ pub(crate) fn read(program: &Program, source: Source, weights: &[EF]) -> Weights
         if let Some((value, at)) = from {
             let weight = if factor == 1 { *weight } else { *weight * int(factor) };
             found.add(program, value, at, weight);
-        }
-    }
-    found
-}
-
-/// The weights of what stands at a place among the reads of elements with one term: the factors of
-/// a product; the condition of a choice, then what it gives (`number` is what is read).
-pub(crate) fn placed(
-    program: &Program,
-    operation: usize,
-    (place, number): (usize, i32),
-    weights: &[EF],
-) -> Weights {
-    let mut found = Weights::default();
-    for (index, weight) in weights.iter().enumerate() {
-        let element = Element::new(program, operation, index).expect("weights are of elements");
-        if let Some((value, at)) = reads_of(&element, 0, number).get(place) {
-            found.add(program, *value, *at, *weight);
         }
     }
     found

@@ -52,10 +52,6 @@ fn honest_proofs_of_all_nets_and_modes_are_accepted() {
         let model = net.model();
         for mode in [Mode::Public, Mode::Committed] {
             for batch in [1, 3, 4] {
-                if mode == Mode::Committed && net == Net::Choices {
-                    // A row of a secret table cannot be looked up yet.
-                    continue;
-                }
                 let inputs = (0..batch).map(|seed| net.inputs(seed)).collect();
                 let proven = proven(&model, mode, inputs);
                 let bits = proven.check();
@@ -66,15 +62,20 @@ fn honest_proofs_of_all_nets_and_modes_are_accepted() {
 }
 
 #[test]
-fn nets_are_clamped_by_tables_of_keys_and_by_blocks() {
-    let uses = |wanted: fn(&crate::plan::Table) -> bool| {
+fn nets_are_clamped_in_all_ways() {
+    use crate::plan::Clamping;
+    let uses = |wanted: fn(&Clamping) -> bool| {
         Net::ALL.into_iter().any(|net| {
             let prover = Prover::new(net.model(), Mode::Public, 1).expect("it can be proven");
-            prover.setup().plan.tables.iter().any(wanted)
+            prover.setup().plan.rescales.values().any(|rescaled| wanted(&rescaled.clamping))
         })
     };
-    assert!(uses(|table| matches!(table, crate::plan::Table::Clamp { .. })));
-    assert!(uses(|table| matches!(table, crate::plan::Table::Blocks { .. })));
+    assert!(uses(|clamping| *clamping == Clamping::Keys));
+    assert!(uses(|clamping| matches!(clamping, Clamping::Blocks(_))));
+    assert!(uses(|clamping| matches!(clamping, Clamping::Excess(_))));
+    assert!(uses(|clamping| matches!(clamping, Clamping::End(_))));
+    assert!(uses(|clamping| matches!(clamping, Clamping::Plain(_, limbs) if limbs.is_empty())));
+    assert!(uses(|clamping| matches!(clamping, Clamping::Plain(_, limbs) if !limbs.is_empty())));
 }
 
 /// Goal: hash, layout and code of a commitment do not change unnoticed, as roots are kept. Method:
@@ -142,10 +143,39 @@ fn weights_commitment_does_not_depend_on_the_batch_and_is_read_back() {
     assert_eq!(crate::WeightsCommitment::from_bytes(&[]), None);
 }
 
+/// Goal: no division by a wrong power is accepted. Method: in divisions of all kinds a liar commits
+/// to the numbers of another divisor, with which all look-ups of them hold.
 #[test]
-fn proof_of_unprovable_primitive_is_refused_by_name() {
-    let model = Net::Normalise.model();
-    let refused = Prover::new(model, Mode::Public, 1).map(|_| ());
-    let expected = crate::PlanError::Primitive { operation: 1, primitive: "Normalise" };
-    assert_eq!(refused, Err(expected));
+fn division_by_another_power_is_refused() {
+    let net = Net::Normalise;
+    let liar = lies::Liar::new(net, Mode::Public, 1);
+    let plan = &liar.setup().plan;
+    let mut lies = 0;
+    for (operation, normal) in &plan.normals {
+        let own = normal.own();
+        for other in [-1_000, -1, 0, 1, 2, 1_023, 1_024, 2_047, 2_048, 4_095, 4_096, 11_111] {
+            let found = normal.divisor(other);
+            let mut lie = liar.witness.clone();
+            let limbs = lie.limbs.get_mut(operation).expect("it has limbs");
+            let is_same =
+                limbs[own..].iter().zip(&found).all(|(column, number)| column[0] == *number);
+            // Divisors that this operation cannot have would not be found in its tables.
+            let has_index = plan.groups.iter().any(|group| {
+                let table = &plan.tables[group.table];
+                group.what == crate::plan::Lookup::Formed(*operation)
+                    && matches!(table, crate::plan::Table::Pairs { from, .. } if *from < 0)
+                    && table.place(found[0].into()).is_some()
+            });
+            if is_same || !has_index || limbs.len() - own != found.len() {
+                continue;
+            }
+            for (column, number) in limbs[own..].iter_mut().zip(found) {
+                column[0] = number;
+            }
+            lies += 1;
+            liar.look_up_again(&mut lie, *operation);
+            assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} by {other}");
+        }
+    }
+    assert!(lies > 20, "only {lies} lies");
 }

@@ -292,8 +292,9 @@ fn first_end(plan: &Plan, challenges: &Challenges, claims: &[EF]) -> EF {
                 ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. },
                 claims,
             ) => claims.iter().copied().product(),
-            (ProductKind::Select { .. } | ProductKind::Gate(_), claims) => {
-                let weight = check_weight(plan, challenges, index, Check::Select(index));
+            (ProductKind::Times(times), claims) => {
+                let check = Check::Equation(times.equation);
+                let weight = check_weight(plan, challenges, index, check) * times.scale;
                 weight * claims.iter().copied().product::<EF>()
             }
             (ProductKind::Max(_), [made, taps @ ..]) => {
@@ -331,7 +332,7 @@ fn checks(plan: &Plan, challenges: &Challenges, outputs: &[Vec<Tensor>], clear: 
                     rest = behind;
                     dot_base(&weights, sums.iter().map(|sum| int((*sum).into())))
                 }
-                Check::Copy(_) | Check::Max(_) | Check::Select(_) => {
+                Check::Copy(_) | Check::Max(_) | Check::Equation(_) => {
                     let output = output_of(plan, operation).unwrap_or(0);
                     let made = &outputs[inference][output];
                     dot_base(&weights, crate::claims::elements(made))

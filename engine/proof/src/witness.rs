@@ -1,12 +1,13 @@
 //! What the prover knows: all values of the runs, what rounding dropped, and how often every entry
 //! of a table is used.
 
-use crate::field::{F, int};
+use crate::field::{F, PRIME, int};
 use crate::plan::{
-    Axis, Check, Column, Holder, Layout, Lookup, MaxShape, Plan, Product, ProductKind, Rescaled,
-    Role, Secret, Source, Top, Tree, half, limb_widths,
+    Axis, Check, Column, Form, Group, Holder, Layout, Lookup, MaxShape, Normal, Placed, Plan,
+    Product, ProductKind, Rescaled, Role, Secret, Source, Table, Top, Tree, half, limb_widths,
 };
-use crate::reads::{Read, read_of, reads_of};
+use crate::reads::{Read, read_of};
+use p3_field::{PrimeCharacteristicRing, PrimeField32};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use tg_tensor::element::Element;
@@ -53,6 +54,18 @@ impl Witness {
             clear: Vec::new(),
             outputs,
         };
+        for (operation, normal) in &plan.normals {
+            let limbs = witness.divided(plan, *operation, normal);
+            witness.limbs.insert(*operation, limbs);
+        }
+        for operation in 0..plan.program.operations().len() {
+            let is_choice = matches!(plan.primitive(operation), Primitive::Select { .. });
+            if is_choice && plan.holder(plan.value_of(operation)) != Holder::Dead {
+                let conditions = witness.source(plan, operation, Source::Condition(operation));
+                let flags = conditions.into_iter().map(|condition| i32::from(condition != 0));
+                witness.limbs.insert(operation, vec![flags.collect()]);
+            }
+        }
         let mut rounded = BTreeMap::new();
         for (operation, rescaled) in &plan.rescales {
             let sums = witness.accumulators(plan, runner, *operation)?;
@@ -169,11 +182,8 @@ impl Witness {
                     keys.zip(element(operation)).map(pair).collect()
                 }
                 Lookup::Excess(product, tap) => self.excess(plan, &plan.products[product], tap),
-                Lookup::Flag(operation) => {
-                    let flags = self.limbs[&operation][0].iter().copied();
-                    let conditions = self.source(plan, operation, Source::Condition(operation));
-                    conditions.into_iter().zip(flags).map(pair).collect()
-                }
+                Lookup::Formed(operation) => self.pairs(plan, group, operation),
+                Lookup::Zero(_) => vec![[0; 3]; plan.batch * group.layout.len()],
                 Lookup::Row(operation) => {
                     let row = group.layout.side(1) as i32;
                     let indices = self.source(plan, operation, Source::Index(operation));
@@ -191,6 +201,25 @@ impl Witness {
             }
             self.lookups.push(pairs);
         }
+    }
+
+    /// The numbers of a table that is a secret constant.
+    pub(crate) fn secret(&self, plan: &Plan, table: &Table) -> &[i32] {
+        let Table::Secret { column, .. } = table else { return &[] };
+        let Role::Constant(constant) = plan.columns[column.0].role else { return &[] };
+        &self.values[plan.program.value_of_constant(constant).index()]
+    }
+
+    /// Key and values as their forms say.
+    pub(crate) fn pairs(&self, plan: &Plan, group: &Group, operation: usize) -> Vec<[i32; 3]> {
+        let [first, second] = &group.values;
+        let [key, first, second] = [&group.key, first, second].map(|form| {
+            let mut numbers = self.formed(plan, operation, form);
+            numbers.resize(plan.batch * group.layout.len(), F::default());
+            numbers
+        });
+        let all = key.into_iter().zip(first.into_iter().zip(second));
+        all.map(|(key, (first, second))| [key, first, second].map(whole)).collect()
     }
 
     fn excess(&self, plan: &Plan, product: &Product, tap: usize) -> Vec<[i32; 3]> {
@@ -211,7 +240,7 @@ impl Witness {
         candidates.into_iter().flatten().map(|candidate| [of(candidate), 0, 0]).collect()
     }
 
-    /// The numbers that a product needs beside values: steps of a maximum, flags.
+    /// The numbers that a product needs beside values: steps of a maximum.
     fn choose(&mut self, plan: &Plan, product: &Product) {
         let operation = product.operation;
         let made = match &product.kind {
@@ -222,14 +251,10 @@ impl Witness {
                 };
                 taps.reduce(larger).unwrap_or_default()
             }
-            ProductKind::Select { .. } => {
-                let conditions = self.source(plan, operation, Source::Condition(operation));
-                conditions.into_iter().map(|condition| i32::from(condition != 0)).collect()
-            }
             ProductKind::Max(_)
             | ProductKind::Linear(_)
             | ProductKind::MatMul(_)
-            | ProductKind::Gate(_)
+            | ProductKind::Times(_)
             | ProductKind::Elements { .. } => return,
         };
         self.limbs.entry(operation).or_default().push(made);
@@ -247,7 +272,16 @@ impl Witness {
                 (0..plan.batch).flat_map(|n| self.read(plan, value, n)).copied().collect()
             }
             Source::Accumulator(_) => Vec::new(),
-            Source::Tap(..) | Source::Condition(_) | Source::Index(_) => {
+            Source::Beside(operation, column) => {
+                let Role::Limb(_, place) = plan.columns[column.0].role else { return Vec::new() };
+                let elements = 0..plan.layout_of(operation).len();
+                let read = |index: usize| read_of(&plan.program, source, index)?.from;
+                let places: Vec<usize> = elements.filter_map(|at| Some(read(at)?.1)).collect();
+                let beside = &self.limbs[&operation][place];
+                let of = |all: &[i32]| places.iter().map(|at| all[*at]).collect::<Vec<_>>();
+                beside.chunks(beside.len() / plan.batch).flat_map(of).collect()
+            }
+            Source::Tap(..) | Source::Condition(_) | Source::Index(_) | Source::Placed(_) => {
                 let elements = 0..plan.layout_of(operation).len();
                 let reads: Vec<Read> =
                     elements.filter_map(|index| read_of(&plan.program, source, index)).collect();
@@ -265,24 +299,37 @@ impl Witness {
         }
     }
 
-    /// What stands at a place among an operation's reads, if each number read were `number`.
-    pub(crate) fn placed(
-        &self,
-        plan: &Plan,
-        operation: usize,
-        place: usize,
-        number: i32,
-    ) -> Vec<i32> {
-        let elements = 0..plan.layout_of(operation).len();
-        let read = |index: usize| {
-            let element = Element::new(&plan.program, operation, index).expect("it exists");
-            reads_of(&element, 0, number)[place]
+    /// The numbers of a form for an operation, of all inferences. It has no accumulators.
+    pub(crate) fn formed(&self, plan: &Plan, operation: usize, form: &Form) -> Vec<F> {
+        let mut sums: Vec<F> = Vec::new();
+        for term in &form.terms {
+            let numbers = self.source(plan, operation, term.source);
+            sums.resize(numbers.len(), form.padding());
+            for (sum, number) in sums.iter_mut().zip(numbers) {
+                let number = int(number.into());
+                *sum += if term.scale == F::ONE { number } else { number * term.scale };
+            }
+        }
+        sums
+    }
+
+    /// What is committed of a division: numbers of each element, then of each divisor.
+    fn divided(&self, plan: &Plan, operation: usize, normal: &Normal) -> Vec<Vec<i32>> {
+        let Primitive::Normalise { offset, x, .. } = plan.primitive(operation) else {
+            return Vec::new();
         };
-        let reads: Vec<_> = elements.map(read).collect();
-        let of = |inference: usize| {
-            reads.iter().map(move |(value, at)| self.value(plan, *value, inference, *at))
+        let [left, right] = [0, 1].map(|place| {
+            let source = Source::Placed(Placed { operation, place, number: 0 });
+            self.source(plan, operation, source)
+        });
+        let pairs = left.iter().zip(&right);
+        let of = |(left, x): (&i32, &i32)| {
+            normal.element(i64::from(*left) + i64::from(*offset), (*x).into())
         };
-        (0..plan.batch).flat_map(of).collect()
+        let mut found = transposed(pairs.map(of));
+        let divisors = self.source(plan, operation, Source::Value(x.value));
+        found.extend(transposed(divisors.iter().map(|x| normal.divisor((*x).into()))));
+        found
     }
 
     /// The columns of a commitment, by table.
@@ -318,6 +365,25 @@ impl Witness {
     }
 }
 
+/// Elements in their cells, with a number for padding.
+pub(crate) fn spread_over(layout: &Layout, elements: &[F], padding: F) -> Vec<F> {
+    let mut cells = vec![padding; 1 << layout.bits()];
+    let places = layout.cells();
+    for (index, inference) in elements.chunks(places.len()).enumerate() {
+        let to = &mut cells[index << layout.inner_bits()..];
+        for (place, element) in places.iter().zip(inference) {
+            to[*place as usize] = *element;
+        }
+    }
+    cells
+}
+
+/// The integer nearest to zero that an element stands for.
+fn whole(element: F) -> i32 {
+    let number = i64::from(element.as_canonical_u32());
+    (if number > PRIME / 2 { number - PRIME } else { number }) as i32
+}
+
 /// Elements in their cells; padding is 0.
 pub(crate) fn spread_out(layout: &Layout, elements: &[i32]) -> Vec<F> {
     let mut cells = vec![F::default(); 1 << layout.bits()];
@@ -329,6 +395,16 @@ pub(crate) fn spread_out(layout: &Layout, elements: &[i32]) -> Vec<F> {
         }
     }
     cells
+}
+
+/// Rows as columns.
+fn transposed(rows: impl Iterator<Item = Vec<i32>>) -> Vec<Vec<i32>> {
+    let mut columns: Vec<Vec<i32>> = Vec::new();
+    for row in rows {
+        columns.resize(row.len(), Vec::new());
+        columns.iter_mut().zip(row).for_each(|(column, number)| column.push(number));
+    }
+    columns
 }
 
 /// A key with one value.
@@ -379,8 +455,7 @@ fn is_weighed(plan: &Plan, value: ValueId) -> bool {
         }
         ProductKind::MatMul(_)
         | ProductKind::Elements { .. }
-        | ProductKind::Select { .. }
-        | ProductKind::Gate(_)
+        | ProductKind::Times(_)
         | ProductKind::Max(_) => false,
     };
     let by_other = |operation: usize| {
@@ -400,11 +475,12 @@ fn round(
     rescaled: &Rescaled,
     sums: &[i32],
 ) -> (Vec<Vec<i32>>, Rounded) {
-    let Rescaled { rescale, bound, axis, blocks } = rescaled;
+    let Rescaled { rescale, bound, axis, clamping } = rescaled;
     let widths = limb_widths(rescale, *bound);
     let count: usize = widths.iter().map(Vec::len).sum();
     let mut limbs = vec![Vec::with_capacity(sums.len()); count];
-    let mut by_block = [const { Vec::new() }; 3];
+    let spec = plan.program.operations()[operation].spec;
+    let mut clamped: Vec<Vec<i32>> = Vec::new();
     let mut rounded = Rounded::default();
     let top = Top::new(*bound, rescale.pre_shift);
     let columns = plan.layout_of(operation).side(1);
@@ -435,15 +511,11 @@ fn round(
         let from = widths[0].len() + widths[1].len();
         cut(from, &widths[2], scaled & ((1 << rescale.shift) - 1));
         let mut key = (scaled >> rescale.shift) + i64::from(rescale.zero);
-        if let Some(blocks) = blocks {
-            let [block, rest @ ..] = blocks.of(key);
-            by_block.iter_mut().zip(rest).for_each(|(list, number)| list.push(number as i32));
-            key = block;
-        }
+        let numbers = clamping.numbers(&mut key, &spec);
+        clamped.resize(numbers.len(), Vec::new());
+        clamped.iter_mut().zip(numbers).for_each(|(list, number)| list.push(number as i32));
         rounded.keys.push(key as i32);
     }
-    if blocks.is_some() {
-        limbs.extend(by_block);
-    }
+    limbs.extend(clamped);
     (limbs, rounded)
 }

@@ -1,12 +1,12 @@
 //! Builds the plan: one pass over the operations that outputs depend on.
 
 use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError};
-use super::rescale::{Axis, Keys};
+use super::rescale::{Axis, Keys, Reach};
 use super::{
-    At, Check, Column, ColumnId, Form, Group, Holder, Layout, LinearShape, Lookup, Opened, Plan,
-    Product, ProductKind, Rescaled, Role, Secret, Source, Table, Tree,
+    At, Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup,
+    Normal, Opened, Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Times, Tree,
 };
-use crate::field::bits_of;
+use crate::field::{F, bits_of};
 use crate::pcs::{FOLD, STACK_BITS_MAX, STACK_BITS_MIN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,9 +40,9 @@ pub(super) struct Builder {
     pub(super) constants: Vec<Tensor>,
     pub(super) batch: usize,
     secret: bool,
-    layouts: Vec<Layout>,
+    pub(super) layouts: Vec<Layout>,
     pub(super) holders: Vec<Holder>,
-    columns: Vec<Column>,
+    pub(super) columns: Vec<Column>,
     /// Secret constants of fewer variables have a commitment of their own.
     small_bits: usize,
     /// Bundles of each commitment.
@@ -52,7 +52,9 @@ pub(super) struct Builder {
     pub(super) allowed: BTreeMap<usize, Keys>,
     groups: Vec<Group>,
     pub(super) products: Vec<Product>,
+    equations: Vec<Equation>,
     pub(super) rescales: BTreeMap<usize, Rescaled>,
+    pub(super) normals: BTreeMap<usize, Normal>,
     pub(super) checks: Vec<Check>,
     /// Openings by column.
     openings: Vec<(ColumnId, At)>,
@@ -79,7 +81,9 @@ impl Builder {
             allowed: BTreeMap::new(),
             groups: Vec::new(),
             products: Vec::new(),
+            equations: Vec::new(),
             rescales: BTreeMap::new(),
+            normals: BTreeMap::new(),
             checks: Vec::new(),
             openings: Vec::new(),
         };
@@ -214,6 +218,39 @@ impl Builder {
         found
     }
 
+    /// Columns for numbers of an operation that do not stand beside its value, the first of which
+    /// is its number `from`.
+    pub(super) fn columns_with(
+        &mut self,
+        operation: usize,
+        layout: &Layout,
+        numbers: std::ops::Range<usize>,
+    ) -> Vec<ColumnId> {
+        let bundle = self.bundle(Tree::Run);
+        let column = |(place, number): (usize, usize)| {
+            let role = Role::Limb(operation, number);
+            self.column(Tree::Run, bundle, place, layout.clone(), role)
+        };
+        numbers.enumerate().map(column).collect()
+    }
+
+    /// Demands that products and `rest` add up to nothing for each element of a layout.
+    pub(super) fn equation(
+        &mut self,
+        operation: usize,
+        layout: Layout,
+        products: Vec<(F, [Form; 2])>,
+        rest: Form,
+    ) {
+        let equation = self.equations.len();
+        self.checks.push(Check::Equation(equation));
+        for (scale, factors) in products {
+            let kind = ProductKind::Times(Times { equation, scale, factors });
+            self.products.push(Product { operation, bits: layout.bits(), kind });
+        }
+        self.equations.push(Equation { layout, rest });
+    }
+
     /// The table, which is shared if it is there already.
     pub(super) fn table(&mut self, table: Table) -> usize {
         self.tables.iter().position(|other| *other == table).unwrap_or_else(|| {
@@ -225,8 +262,8 @@ impl Builder {
     /// Looks up a key; with it the operation's element, unless the table is a range.
     pub(super) fn look_up(&mut self, operation: usize, table: usize, what: Lookup, key: Form) {
         let value = match self.tables[table] {
-            Table::Range { .. } | Table::Blocks { .. } => Form::default(),
-            Table::Clamp { .. } | Table::Entries { .. } => {
+            Table::Range { .. } | Table::Blocks { .. } | Table::Pairs { .. } => Form::default(),
+            Table::Clamp { .. } | Table::Entries { .. } | Table::Secret { .. } => {
                 Form::of(Source::Value(self.program.value_of(operation)))
             }
         };
@@ -241,7 +278,17 @@ impl Builder {
         key: Form,
         values: [Form; 2],
     ) {
-        let layout = self.layout_of(operation);
+        self.group_with(self.layout_of(operation), table, what, key, values);
+    }
+
+    pub(super) fn group_with(
+        &mut self,
+        layout: Layout,
+        table: usize,
+        what: Lookup,
+        key: Form,
+        values: [Form; 2],
+    ) {
         self.groups.push(Group { layout, table, key, values, what, leaf: 0 });
     }
 
@@ -251,14 +298,16 @@ impl Builder {
         match &operation.primitive {
             Primitive::Linear { .. } => self.linear(index, operation),
             Primitive::Join { terms, constant, shift, .. } => {
-                let bound = self.join_bound(terms.as_slice(), constant);
+                let reach = self.join_reach(terms.as_slice(), constant);
                 let multipliers = Multipliers::new(vec![1]).expect("one is allowed");
                 let rescale = Rescale { pre_shift: 0, multipliers, shift: *shift, zero: 0 };
-                self.rescale(index, bound, &rescale, Axis::Columns)
+                self.rescale(index, reach, &rescale, Axis::Columns)
             }
             Primitive::Sum { x, window, offset, rescale } => {
-                let bound = window.taps() as i64 * self.reach(*x, (*offset).into());
-                self.rescale(index, bound, rescale, Axis::Rows)
+                let one = self.reach(*x, (*offset).into());
+                // Taps may be padding, which adds nothing.
+                let reach = Reach { lo: one.lo.min(0), hi: one.hi.max(0) };
+                self.rescale(index, reach.times(window.taps() as i64), rescale, Axis::Rows)
             }
             Primitive::Table { x, entries } => {
                 self.columns_of(index, 0);
@@ -279,8 +328,14 @@ impl Builder {
             Primitive::MatMul { .. } => self.mat_mul(index),
             Primitive::Product { a, b, offset_a, offset_b, rescale, .. } => {
                 let offsets = [i64::from(*offset_a), i64::from(*offset_b)];
-                let bound = self.reach(a.value, offsets[0]) * self.reach(b.value, offsets[1]);
-                self.rescale(index, bound, rescale, Axis::Columns)?;
+                let mut reach =
+                    self.reach(a.value, offsets[0]).product(self.reach(b.value, offsets[1]));
+                let is_square = self.is_same(a.value, b.value)
+                    && (&a.strides, offset_a) == (&b.strides, offset_b);
+                if is_square {
+                    reach.lo = reach.lo.max(0);
+                }
+                self.rescale(index, reach, rescale, Axis::Columns)?;
                 let bits = self.layout_of(index).bits();
                 let kind = ProductKind::Elements { offsets };
                 self.products.push(Product { operation: index, bits, kind });
@@ -292,28 +347,35 @@ impl Builder {
                 }
                 Ok(())
             }
-            Primitive::Normalise { .. } => {
-                Err(PlanError::Primitive { operation: index, primitive: "Normalise" })
-            }
+            Primitive::Normalise { .. } => self.normalise(index),
         }
     }
 
-    /// The largest magnitude of a value that an offset is added to.
-    pub(super) fn reach(&self, value: ValueId, offset: i64) -> i64 {
-        let read = self.program.specs()[value.index()];
-        let moved = |end: i32| (i64::from(end) + offset).abs();
-        moved(read.lo).max(moved(read.hi))
+    /// Whether two values are one, or made of the same in the same way.
+    fn is_same(&self, a: ValueId, b: ValueId) -> bool {
+        let made = |value: ValueId| match self.program.place(value) {
+            Some(Place::Operation(operation)) => Some(&self.program.operations()[operation]),
+            Some(Place::Input(_) | Place::Constant(_)) | None => None,
+        };
+        let parts = |operation: &Operation| (operation.spec, operation.primitive.clone());
+        a == b || made(a).is_some_and(|made_a| made(b).map(parts) == Some(parts(made_a)))
     }
 
-    fn join_bound(&self, terms: &[JoinTerm], constant: &Multipliers) -> i64 {
-        let largest = |list: &Multipliers| {
-            list.as_slice().iter().map(|number| i64::from(*number).abs()).max().unwrap_or(0)
+    /// The range of a value that an offset is added to.
+    pub(super) fn reach(&self, value: ValueId, offset: i64) -> Reach {
+        let read = self.program.specs()[value.index()];
+        Reach { lo: i64::from(read.lo) + offset, hi: i64::from(read.hi) + offset }
+    }
+
+    fn join_reach(&self, terms: &[JoinTerm], constant: &Multipliers) -> Reach {
+        let all = |list: &Multipliers| {
+            let numbers = || list.as_slice().iter().copied().map(i64::from);
+            Reach { lo: numbers().min().unwrap_or(0), hi: numbers().max().unwrap_or(0) }
         };
-        let reach = |term: &JoinTerm| {
-            let read = self.program.specs()[term.operand.value.index()];
-            read.magnitude() * largest(&term.multipliers)
-        };
-        largest(constant) + terms.iter().map(reach).sum::<i64>()
+        terms.iter().fold(all(constant), |sum, term| {
+            let one = self.reach(term.operand.value, 0).product(all(&term.multipliers));
+            Reach { lo: sum.lo + one.lo, hi: sum.hi + one.hi }
+        })
     }
 
     fn linear(&mut self, index: usize, operation: &Operation) -> Result<(), PlanError> {
@@ -327,7 +389,7 @@ impl Builder {
         if clear {
             self.checks.push(Check::Clear(index));
         } else {
-            self.rescale(index, (*bound).into(), rescale, Axis::Columns)?;
+            self.rescale(index, Reach::within((*bound).into()), rescale, Axis::Columns)?;
         }
         let factors = rescale.multipliers.as_slice();
         let has_one_factor = clear || factors.iter().all(|factor| Some(factor) == factors.first());
@@ -403,7 +465,9 @@ impl Builder {
             groups: self.groups,
             leaf_bits,
             products: self.products,
+            equations: self.equations,
             rescales: self.rescales,
+            normals: self.normals,
             checks: self.checks,
             opened,
         })
@@ -492,10 +556,21 @@ impl Builder {
                 self.sources(Holder::Moved(*operation), &mut found);
             }
         }
+        for equation in &self.equations {
+            self.open_form(&equation.rest, At::Functional, &mut found);
+        }
         for index in 0..self.columns.len() {
             let column = ColumnId(index);
             let is_multiplicity = matches!(self.columns[index].role, Role::Multiplicity(_));
-            if is_multiplicity {
+            let is_table = self.tables.iter().any(|table| match table {
+                Table::Secret { column: other, .. } => *other == column,
+                Table::Range { .. }
+                | Table::Clamp { .. }
+                | Table::Blocks { .. }
+                | Table::Pairs { .. }
+                | Table::Entries { .. } => false,
+            });
+            if is_multiplicity || is_table {
                 found.push((column, At::Lookups));
             } else if found.iter().all(|(other, _)| *other != column) {
                 // A commitment opens every table; this one is opened for nothing.
@@ -528,6 +603,24 @@ impl Builder {
             }
             Source::Condition(operation) | Source::Index(operation) => {
                 self.reads_of(operation, found);
+            }
+            Source::Placed(placed) => self.reads_of(placed.operation, found),
+            Source::Beside(_, column) => found.push((column, At::Functional)),
+        }
+    }
+
+    /// What the forms of an equation read; `at` is where columns of its layout are opened.
+    fn open_form(&self, form: &Form, at: At, found: &mut Vec<(ColumnId, At)>) {
+        for term in &form.terms {
+            match term.source {
+                Source::Column(column) => found.push((column, at)),
+                Source::Value(value) => self.sources(self.holders[value.index()], found),
+                Source::Beside(_, column) => found.push((column, At::Functional)),
+                Source::Tap(operation, _)
+                | Source::Accumulator(operation)
+                | Source::Condition(operation)
+                | Source::Index(operation) => self.reads_of(operation, found),
+                Source::Placed(placed) => self.reads_of(placed.operation, found),
             }
         }
     }
@@ -563,20 +656,15 @@ impl Builder {
                         | Source::Accumulator(operation)
                         | Source::Condition(operation)
                         | Source::Index(operation) => self.reads_of(operation, found),
+                        Source::Placed(placed) => self.reads_of(placed.operation, found),
+                        Source::Beside(_, column) => found.push((column, At::Functional)),
                     }
                 }
             }
-            ProductKind::Gate(gate) => {
-                found.extend([gate.low, gate.flag].map(|column| (column, At::Product(index))));
-                found.push((gate.base, At::Functional));
-                let value = self.program.value_of(product.operation);
-                self.sources(self.holders[value.index()], found);
-            }
-            ProductKind::Select { flag } => {
-                found.push((*flag, At::Product(index)));
-                self.reads_of(product.operation, found);
-                let value = self.program.value_of(product.operation);
-                self.sources(self.holders[value.index()], found);
+            ProductKind::Times(times) => {
+                for form in &times.factors {
+                    self.open_form(form, At::Product(index), found);
+                }
             }
             ProductKind::MatMul(_) | ProductKind::Elements { .. } => {
                 self.reads_of(product.operation, found);

@@ -15,14 +15,15 @@
 //!
 //! A choice has a flag, looked up with its condition in a table of 0 and 1, and y - otherwise is
 //! the flag times (then - otherwise). A row by number looks up (index times row + place, element)
-//! in the table's elements, which the verifier has.
+//! in the table's elements, which the verifier has, or whose secret column is opened where look-ups
+//! end.
 
 use super::build::Builder;
 use super::limits::{PlanError, STEP_TAPS_MAX, TABLE_MAX, TAPS_MAX};
 use super::rescale::Axis;
 use super::{
-    Check, ColumnId, Form, Holder, Lookup, MatMulShape, MaxShape, Product, ProductKind, Source,
-    Spread, Table,
+    Check, ColumnId, Form, Holder, Lookup, MatMulShape, MaxShape, Placed, Product, ProductKind,
+    Source, Spread, Table, Tree,
 };
 use crate::field::{F, PRIME, bits_of, int};
 use p3_field::{Field, PrimeCharacteristicRing};
@@ -120,10 +121,14 @@ impl Builder {
         let table = self.table(Table::Entries { from: spec.lo.into(), values });
         let key = Form::of(Source::Condition(operation));
         let values = [Form::of(Source::Column(flag)), Form::default()];
-        self.group(operation, table, Lookup::Flag(operation), key, values);
-        let bits = self.layout_of(operation).bits();
-        self.checks.push(Check::Select(self.products.len()));
-        self.products.push(Product { operation, bits, kind: ProductKind::Select { flag } });
+        self.group(operation, table, Lookup::Formed(operation), key, values);
+        let taken = |number: i32| Source::Placed(Placed { operation, place: 1, number });
+        let mut between = Form::of(taken(1));
+        between.add(taken(0), int(-1));
+        let mut rest = Form::of(taken(0));
+        rest.add(Source::Value(self.program.value_of(operation)), int(-1));
+        let factors = [Form::of(Source::Column(flag)), between];
+        self.equation(operation, self.layout_of(operation), vec![(F::ONE, factors)], rest);
         Ok(())
     }
 
@@ -133,18 +138,29 @@ impl Builder {
         table: ValueId,
         row: u32,
     ) -> Result<(), PlanError> {
-        let Holder::Constant(constant) = self.holders[table.index()] else {
-            let primitive = "Lookup in a value that the verifier does not have";
-            return Err(PlanError::Primitive { operation, primitive });
-        };
-        let entries = &self.constants[constant];
-        if entries.len() as i64 > TABLE_MAX {
-            let numbers = entries.len() as i64;
+        let numbers = self.program.specs()[table.index()].elements() as i64;
+        if numbers > TABLE_MAX {
             return Err(PlanError::Wide { operation, numbers, most: TABLE_MAX });
         }
-        let values = crate::witness::numbers(entries).collect();
+        let table = match self.holders[table.index()] {
+            Holder::Constant(constant) => {
+                let values = crate::witness::numbers(&self.constants[constant]).collect();
+                Table::Entries { from: 0, values }
+            }
+            Holder::Column(column) if self.columns[column.0].tree != Tree::Run => {
+                Table::Secret { column, layout: self.layouts[table.index()].clone() }
+            }
+            Holder::Column(_)
+            | Holder::Input(_)
+            | Holder::Output(_)
+            | Holder::Moved(_)
+            | Holder::Dead => {
+                let primitive = "Lookup in a computed value";
+                return Err(PlanError::Primitive { operation, primitive });
+            }
+        };
         self.columns_of(operation, 0);
-        let table = self.table(Table::Entries { from: 0, values });
+        let table = self.table(table);
         let mut key = Form::default();
         key.add(Source::Index(operation), int(row.into()));
         let places = (0..row).map(|place| int(place.into())).collect();
@@ -161,8 +177,8 @@ impl Builder {
             return Ok(());
         };
         let offsets = [i64::from(*offset_a), i64::from(*offset_b)];
-        let bound = i64::from(*inner) * self.reach(*a, offsets[0]) * self.reach(*b, offsets[1]);
-        self.rescale(operation, bound, rescale, Axis::Columns)?;
+        let reach = self.reach(*a, offsets[0]).product(self.reach(*b, offsets[1]));
+        self.rescale(operation, reach.times((*inner).into()), rescale, Axis::Columns)?;
         let shape = MatMulShape {
             values: [*a, *b],
             offsets,
@@ -187,7 +203,9 @@ impl Builder {
             | Source::Accumulator(_)
             | Source::Tap(..)
             | Source::Condition(_)
-            | Source::Index(_) => None,
+            | Source::Index(_)
+            | Source::Placed(_)
+            | Source::Beside(..) => None,
         }
     }
 }

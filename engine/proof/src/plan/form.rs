@@ -22,6 +22,18 @@ pub(crate) enum Source {
     Condition(usize),
     /// The row number that an operation looks up.
     Index(usize),
+    /// What stands at a place among an operation's reads.
+    Placed(Placed),
+    /// A column with a number for each element of an operation's divisor, at the one that is read.
+    Beside(usize, ColumnId),
+}
+
+/// A place among what the only term of an element reads, if each number that is read were `number`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) operation: usize,
+    pub(crate) place: usize,
+    pub(crate) number: i32,
 }
 
 /// Factors by place: all 1, or one for each column or row. Padding has the factor 0 unless all are

@@ -89,6 +89,17 @@ impl Layout {
         cells
     }
 
+    /// The cell of an element of one inference; `None` if there is no such element.
+    pub(crate) fn cell(&self, index: usize) -> Option<usize> {
+        let (mut left, mut cell, mut shift) = (index, 0, 0);
+        for side in self.sides.iter().rev() {
+            cell |= (left % side.len) << shift;
+            left /= side.len;
+            shift += side.bits;
+        }
+        (left == 0).then_some(cell)
+    }
+
     /// The part of a point for the inferences, and that for one inference.
     pub(crate) fn split<'a>(&self, point: &'a [EF]) -> (&'a [EF], &'a [EF]) {
         let point = &point[point.len() - self.bits()..];

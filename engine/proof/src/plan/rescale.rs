@@ -11,7 +11,7 @@
 //! field.
 //!
 //! # Why nothing is taken for something else
-//! Let v = u * m + half(s), an integer of the range L..H, where H - L = 2 * S * max(m) for |u| <=
+//! Let v = u * m + half(s), an integer of the range L..H, where H - L <= 2 * S * max(m) for |u| <=
 //! S, and (K, y) the entry that is looked up, K in the table's keys. The look-up says v = (K -
 //! zero) * 2^s + d modulo p, with d in 0..2^s. Both sides are integers; if their distance is below
 //! p, they are equal and K is the right one. The right side lies between (first - zero) * 2^s and
@@ -32,15 +32,61 @@
 //! g = t * 2^b inside the range, f = 0 and g its first or last number outside. Then y - lo is g + f
 //! times l. The keys of whole blocks are no fewer than those of the operation, so the same test
 //! decides whether they are safe; if not, the table of all keys is used.
+//!
+//! # Clamping by excess
+//! Where even blocks would be too many: K = y + g (1 + q), q in limbs and (y + g, g) in a table of
+//! lo - 1..hi + 1 with g = -1, 0..0, 1. So y is of the range and K itself, or its largest number
+//! and K is above, or its smallest and K is below. The same test of keys is made with all that y +
+//! g (1 + q) can be. The product is committed, since K is known where look-ups end and the product
+//! where the first sum-check does.
+//!
+//! Where the range itself has too many numbers, and keys leave it at one end only, say at hi: K is
+//! y plus d with d = g (1 + q), hi - y = i in limbs and g i = 0 with g of 0 and 1. So y is at most
+//! hi, and K, or hi with K above; it is at least lo, because K is.
+//!
+//! # Not clamping
+//! Where no accumulator that there can be leaves the range, y is K. If something was dropped, y
+//! less the smallest K is looked up in limbs, or K could be any element of the field. If nothing
+//! was, K is a sum of accumulators and constants modulo p, and so is y.
 
 use super::build::Builder;
 use super::limits::{LIMB_BITS_MAX, PlanError, TABLE_MAX};
-use super::{
-    Check, ColumnId, Form, Gate, Lookup, Product, ProductKind, Rescaled, Source, Spread, Table,
-};
+use super::{ColumnId, Form, Lookup, Rescaled, Source, Spread, Table};
 use crate::field::{F, PRIME, bits_of, halved, int};
+use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
 use tg_tensor::program::{Rescale, Spec, round_shift};
+
+/// Where numbers lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    pub(super) lo: i64,
+    pub(super) hi: i64,
+}
+
+impl Reach {
+    /// Numbers of at most this magnitude.
+    pub(super) fn within(bound: i64) -> Self {
+        Self { lo: -bound, hi: bound }
+    }
+
+    /// The sum of so many such numbers.
+    pub(super) fn times(self, count: i64) -> Self {
+        Self { lo: self.lo * count, hi: self.hi * count }
+    }
+
+    /// Products with numbers of another range.
+    pub(super) fn product(self, other: Self) -> Self {
+        let ends = [self.lo * other.lo, self.lo * other.hi, self.hi * other.lo, self.hi * other.hi];
+        let [first, rest @ ..] = ends;
+        let lo = rest.iter().copied().fold(first, i64::min);
+        Self { lo, hi: rest.iter().copied().fold(first, i64::max) }
+    }
+
+    pub(super) fn magnitude(self) -> i64 {
+        self.lo.abs().max(self.hi.abs())
+    }
+}
 
 /// The keys that an operation needs, and the most that its table may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +95,81 @@ pub(super) struct Keys {
     pub(super) to: i64,
     pub(super) least: i64,
     pub(super) most: i64,
+}
+
+/// How a rounded number becomes an element of the range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Clamping {
+    /// By a table of all rounded numbers.
+    Keys,
+    /// By a table of blocks of them.
+    Blocks(Blocks),
+    /// By the limbs of how far it lies outside.
+    Excess(Vec<u8>),
+    /// By the limbs of how far it lies outside of one end, and of how far the element lies inside:
+    /// it cannot leave the range at the other end.
+    End(End),
+    /// Not at all: it is the element. The limbs are those of how far it is from the smallest.
+    Plain(i64, Vec<u8>),
+}
+
+/// The end of a range at which a clamp acts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The end, and 1 for the largest number or -1 for the smallest.
+    at: i64,
+    sign: i64,
+    outside: Vec<u8>,
+    inside: Vec<u8>,
+}
+
+impl Clamping {
+    /// What is committed of a rounded number that is clamped; where that is its block, the number
+    /// becomes it.
+    pub(crate) fn numbers(&self, key: &mut i64, spec: &Spec) -> Vec<i64> {
+        let cut = |number: i64, widths: &[u8]| {
+            let mut left = number;
+            let limb = |width: &u8| {
+                let limb = left & ((1 << width) - 1);
+                left >>= width;
+                limb
+            };
+            widths.iter().map(limb).collect::<Vec<_>>()
+        };
+        match self {
+            Self::Keys => Vec::new(),
+            Self::Blocks(blocks) => {
+                let [block, rest @ ..] = blocks.of(*key);
+                *key = block;
+                rest.to_vec()
+            }
+            Self::Excess(widths) => {
+                let excess = *key - (*key).clamp(spec.lo.into(), spec.hi.into());
+                let mut all = cut(excess.abs().max(1) - 1, widths);
+                all.extend([excess.signum(), excess]);
+                all
+            }
+            Self::End(end) => {
+                let past = (*key - end.at) * end.sign;
+                let mut all = cut(past.max(1) - 1, &end.outside);
+                all.extend(cut((-past).max(0), &end.inside));
+                all.extend([i64::from(past > 0), past.max(0)]);
+                all
+            }
+            Self::Plain(from, widths) => cut(*key - from, widths),
+        }
+    }
+
+    /// The limbs that are committed, and how many other numbers.
+    fn limbs(&self) -> (Vec<u8>, usize) {
+        match self {
+            Self::Keys => (Vec::new(), 0),
+            Self::Blocks(blocks) => (vec![blocks.bits], 2),
+            Self::Excess(widths) => (widths.clone(), 2),
+            Self::End(end) => ([end.outside.clone(), end.inside.clone()].concat(), 2),
+            Self::Plain(_, widths) => (widths.clone(), 0),
+        }
+    }
 }
 
 /// A clamp by blocks of 2^bits numbers, counted from the smallest of the range.
@@ -64,6 +185,10 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
+    fn numbers(&self) -> i64 {
+        self.to - self.from + 1
+    }
+
     /// Block, place within it, flag and first number of a key.
     pub(crate) fn of(&self, key: i64) -> [i64; 4] {
         let block = (key - self.lo) >> self.bits;
@@ -121,32 +246,24 @@ pub(crate) fn limb_widths(rescale: &Rescale, bound: i64) -> [Vec<u8>; 3] {
 }
 
 impl Builder {
-    /// The look-ups of an operation's rescale of accumulators within `bound`.
+    /// The look-ups of an operation's rescale of accumulators that lie where `reach` says.
     pub(super) fn rescale(
         &mut self,
         operation: usize,
-        bound: i64,
+        reach: Reach,
         rescale: &Rescale,
         axis: Axis,
     ) -> Result<(), PlanError> {
+        let bound = reach.magnitude();
         let widths = limb_widths(rescale, bound);
         let spec = self.spec_of(operation);
-        let keys = keys(rescale, bound);
-        let blocks = self.blocks(operation, keys, &spec);
+        let keys = keys(rescale, reach);
+        let clamping = self.clamping(operation, keys, rescale.shift, &spec)?;
         let mut all = widths.concat();
-        all.extend(blocks.map(|blocks| blocks.bits));
-        let more = if blocks.is_some() { 2 } else { 0 };
+        let (clamped, more) = clamping.limbs();
+        all.extend(&clamped);
         let mut columns = self.limbs(operation, &all, more).into_iter();
-        let mut sum = |widths: &[u8]| {
-            let mut form = Form::default();
-            let mut shift = 0_u8;
-            for (width, column) in widths.iter().zip(&mut columns) {
-                form.add(Source::Column(column), int(1 << shift));
-                shift += width;
-            }
-            form
-        };
-        let [dropped_first, low, dropped] = [0, 1, 2].map(|part| sum(&widths[part]));
+        let [dropped_first, low, dropped] = widths.map(|widths| summed(&widths, &mut columns));
         let mut u = Form::of(Source::Accumulator(operation));
         if rescale.pre_shift > 0 {
             u.plus(int(half(rescale.pre_shift)));
@@ -163,56 +280,214 @@ impl Builder {
         }
         key.plus(int(half(rescale.shift)) * halved(rescale.shift) + int(rescale.zero.into()));
         key.add_form(&dropped, -halved(rescale.shift));
-        let rescaled = Rescaled { rescale: rescale.clone(), bound, axis, blocks };
-        self.rescales.insert(operation, rescaled);
+        let (first, second) = match &clamping {
+            Clamping::End(end) => (end.outside.clone(), end.inside.clone()),
+            Clamping::Keys | Clamping::Blocks(_) | Clamping::Excess(_) | Clamping::Plain(..) => {
+                (clamped, Vec::new())
+            }
+        };
+        let [inside, other] = [first, second].map(|widths| summed(&widths, &mut columns));
         let rest: Vec<ColumnId> = columns.collect();
-        if let (Some(blocks), [low, flag, base]) = (blocks, rest.as_slice()) {
-            let gate = Gate { low: *low, flag: *flag, base: *base, lo: blocks.lo };
-            self.gate(operation, blocks, gate, &key);
-            return Ok(());
+        match (&clamping, rest.as_slice()) {
+            (Clamping::Blocks(blocks), [flag, base]) => {
+                self.by_block(operation, *blocks, &inside, [*flag, *base], &key);
+            }
+            (Clamping::Excess(_), [sign, excess]) => {
+                self.by_excess(operation, &key, &inside, [*sign, *excess]);
+            }
+            (Clamping::Plain(from, widths), _) => {
+                let element = Form::of(Source::Value(self.program.value_of(operation)));
+                if !widths.is_empty() {
+                    let mut stated = inside;
+                    stated.plus(int(*from));
+                    self.same(operation, &key, &stated);
+                }
+                self.same(operation, &key, &element);
+            }
+            (Clamping::End(end), [flag, excess]) => {
+                let limbs = [&inside, &other];
+                self.by_end(operation, &key, end, limbs, [*flag, *excess]);
+            }
+            (Clamping::Keys | Clamping::Blocks(_) | Clamping::Excess(_) | Clamping::End(_), _) => {
+                let table = self.clamp_table(operation, keys, &spec)?;
+                self.look_up(operation, table, Lookup::Clamp(operation), key);
+            }
         }
-        let table = self.clamp_table(operation, keys, &spec)?;
-        self.look_up(operation, table, Lookup::Clamp(operation), key);
+        let rescaled = Rescaled { rescale: rescale.clone(), bound, axis, clamping };
+        self.rescales.insert(operation, rescaled);
         Ok(())
     }
 
-    /// How to clamp by blocks, where that takes fewer cells than a table of all keys: three more
-    /// numbers for each element, against a table of blocks only.
-    fn blocks(&self, operation: usize, keys: Keys, spec: &Spec) -> Option<Blocks> {
+    /// How to clamp: the fewest cells decide. What is not a table of all keys must save half of it.
+    fn clamping(
+        &self,
+        operation: usize,
+        keys: Keys,
+        shift: u8,
+        spec: &Spec,
+    ) -> Result<Clamping, PlanError> {
+        let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
+        let numbers = keys.to - keys.from + 1;
+        let cells = 1_i64 << self.layout_of(operation).bits();
+        let all_keys = if self.shares_keys(keys, spec) { 0 } else { 1_i64 << bits(numbers) };
+        let is_too_wide = numbers > TABLE_MAX;
+        if lo <= keys.from && keys.to <= hi {
+            // Without a shift nothing was dropped, and the element is told apart by itself.
+            let widths = if shift == 0 { Vec::new() } else { limbs(bits(numbers)) };
+            let last = keys.from + (1 << widths.iter().sum::<u8>()) - 1;
+            let is_safe = shift == 0 || (keys.least <= keys.from && last <= keys.most);
+            if is_safe && (is_too_wide || 2 * cells * (widths.len() as i64) < all_keys) {
+                return Ok(Clamping::Plain(keys.from, widths));
+            }
+        }
+        let widths = limbs(bits((keys.to - hi).max(lo - keys.from).max(1)));
+        let excess = 1 << widths.iter().sum::<u8>();
+        let range = hi - lo + 3;
+        let by_excess = cells * (2 + widths.len() as i64) + (1 << bits(range));
+        let is_safe = range <= TABLE_MAX && keys.least <= lo - excess && hi + excess <= keys.most;
+        let blocks = self.blocks(keys, spec).filter(|blocks| blocks.numbers() <= TABLE_MAX);
+        let by_block = blocks.map_or(i64::MAX, |blocks| 3 * cells + (1 << bits(blocks.numbers())));
+        match blocks {
+            Some(blocks) if by_block <= by_excess && (is_too_wide || 2 * by_block < all_keys) => {
+                Ok(Clamping::Blocks(blocks))
+            }
+            Some(_) | None if is_safe && (is_too_wide || 2 * by_excess < all_keys) => {
+                Ok(Clamping::Excess(widths))
+            }
+            Some(_) | None if is_too_wide => end(keys, spec)
+                .map(Clamping::End)
+                .ok_or(PlanError::Wide { operation, numbers, most: TABLE_MAX }),
+            Some(_) | None => Ok(Clamping::Keys),
+        }
+    }
+
+    /// How to clamp by blocks, if that is safe.
+    fn blocks(&self, keys: Keys, spec: &Spec) -> Option<Blocks> {
         let (lo, numbers) = (i64::from(spec.lo), i64::from(spec.hi) - i64::from(spec.lo) + 1);
         let bits = (numbers.trailing_zeros() as u8).min(LIMB_BITS_MAX);
         let (from, to) = ((keys.from - lo) >> bits, (keys.to - lo) >> bits);
         let first = (from << bits) + lo;
         let last = (to << bits) + (1 << bits) - 1 + lo;
         let is_safe = keys.least <= first && last <= keys.most;
-        let blocks = Blocks { from, to, inside: numbers >> bits, bits, lo };
-        let cells = 3 << self.layout_of(operation).bits();
-        let saved = 1 << bits_of((keys.to - keys.from + 1) as usize);
-        let costs = cells + (1 << bits_of((to - from + 1) as usize));
-        let is_shared = self.tables.iter().any(|table| match table {
+        is_safe.then_some(Blocks { from, to, inside: numbers >> bits, bits, lo })
+    }
+
+    /// Whether a table of keys is there already that holds these.
+    fn shares_keys(&self, keys: Keys, spec: &Spec) -> bool {
+        self.tables.iter().any(|table| match table {
             Table::Clamp { from, to, lo, hi } => {
                 (*lo, *hi) == (spec.lo.into(), spec.hi.into())
                     && *from <= keys.from
                     && keys.to <= *to
             }
-            Table::Range { .. } | Table::Blocks { .. } | Table::Entries { .. } => false,
-        });
-        (is_safe && !is_shared && 2 * costs < saved).then_some(blocks)
+            Table::Range { .. }
+            | Table::Blocks { .. }
+            | Table::Pairs { .. }
+            | Table::Secret { .. }
+            | Table::Entries { .. } => false,
+        })
     }
 
     /// The look-up of a key's block, and the product that makes the element of it.
-    fn gate(&mut self, operation: usize, blocks: Blocks, gate: Gate, key: &Form) {
+    fn by_block(
+        &mut self,
+        operation: usize,
+        blocks: Blocks,
+        low: &Form,
+        [flag, base]: [ColumnId; 2],
+        key: &Form,
+    ) {
         let Blocks { from, to, inside, bits, lo } = blocks;
         let mut block = Form::default();
         block.add_form(key, halved(bits));
         block.plus(int(-lo) * halved(bits));
-        block.add(Source::Column(gate.low), -halved(bits));
+        block.add_form(low, -halved(bits));
         let table = self.table(Table::Blocks { from, to, inside, bits });
-        let values = [gate.flag, gate.base].map(|column| Form::of(Source::Column(column)));
+        let values = [flag, base].map(|column| Form::of(Source::Column(column)));
         self.group(operation, table, Lookup::Block(operation), block, values);
-        let size = self.layout_of(operation).bits();
-        self.checks.push(Check::Select(self.products.len()));
-        self.products.push(Product { operation, bits: size, kind: ProductKind::Gate(gate) });
+        let mut rest = Form::of(Source::Column(base));
+        rest.plus(int(lo));
+        rest.add(Source::Value(self.program.value_of(operation)), int(-1));
+        let factors = [Form::of(Source::Column(flag)), low.clone()];
+        self.equation(operation, self.layout_of(operation), vec![(F::ONE, factors)], rest);
+    }
+
+    /// That the key is the element plus the excess, and that this is its sign times one more than
+    /// the limbs say.
+    fn by_excess(
+        &mut self,
+        operation: usize,
+        key: &Form,
+        limbs: &Form,
+        [sign, excess]: [ColumnId; 2],
+    ) {
+        let value = Source::Value(self.program.value_of(operation));
+        let mut clamped = Form::of(value);
+        clamped.add(Source::Column(excess), F::ONE);
+        self.same(operation, key, &clamped);
+        self.signed(operation, sign);
+        self.excess(operation, limbs, [sign, excess]);
+    }
+
+    /// That an excess is its sign times one more than the limbs say.
+    fn excess(&mut self, operation: usize, limbs: &Form, [sign, excess]: [ColumnId; 2]) {
+        let mut far = limbs.clone();
+        far.plus(F::ONE);
+        let mut rest = Form::default();
+        rest.add(Source::Column(excess), int(-1));
+        let factors = [Form::of(Source::Column(sign)), far];
+        self.equation(operation, self.layout_of(operation), vec![(F::ONE, factors)], rest);
+    }
+
+    /// That the key is the element plus the excess over an end of the range, that the element lies
+    /// as far inside as its limbs say, and that one of both is nothing.
+    fn by_end(
+        &mut self,
+        operation: usize,
+        key: &Form,
+        end: &End,
+        [outside, inside]: [&Form; 2],
+        [flag, excess]: [ColumnId; 2],
+    ) {
+        let value = Source::Value(self.program.value_of(operation));
+        let mut clamped = Form::of(value);
+        clamped.add(Source::Column(excess), int(end.sign));
+        self.same(operation, key, &clamped);
+        let mut within = Form::default();
+        within.add(value, int(-end.sign));
+        within.plus(int(end.at * end.sign));
+        self.same(operation, &within, inside);
+        let table = self.table(Table::Range { size: 2 });
+        let what = Lookup::Formed(operation);
+        self.look_up(operation, table, what, Form::of(Source::Column(flag)));
+        self.excess(operation, outside, [flag, excess]);
+        let factors = [Form::of(Source::Column(flag)), inside.clone()];
+        let layout = self.layout_of(operation);
+        self.equation(operation, layout, vec![(F::ONE, factors)], Form::default());
+    }
+
+    /// That a sign is 0 and the element of its range, or that the sign is 1 or -1 and the element
+    /// the largest or smallest of it.
+    pub(super) fn signed(&mut self, operation: usize, sign: ColumnId) {
+        let spec = self.spec_of(operation);
+        let mut values = vec![0_i32; (i64::from(spec.hi) - i64::from(spec.lo) + 3) as usize];
+        if let [first, .., last] = values.as_mut_slice() {
+            (*first, *last) = (-1, 1);
+        }
+        let from = i64::from(spec.lo) - 1;
+        let table = self.table(Table::Entries { from, values: values.into() });
+        let mut key = Form::of(Source::Value(self.program.value_of(operation)));
+        key.add(Source::Column(sign), F::ONE);
+        let values = [Form::of(Source::Column(sign)), Form::default()];
+        self.group(operation, table, Lookup::Formed(operation), key, values);
+    }
+
+    /// Looks up the difference of two numbers in the table of nothing but 0.
+    fn same(&mut self, operation: usize, key: &Form, other: &Form) {
+        let mut difference = key.clone();
+        difference.add_form(other, int(-1));
+        let table = self.table(Table::Range { size: 1 });
+        self.look_up(operation, table, Lookup::Zero(operation), difference);
     }
 
     /// The look-up of the top of a first shift's result.
@@ -274,12 +549,48 @@ impl Builder {
     }
 }
 
-/// The keys of a rescale of accumulators within `bound`.
-fn keys(rescale: &Rescale, bound: i64) -> Keys {
+/// The sum of as many limbs as there are widths.
+pub(super) fn summed(widths: &[u8], columns: &mut impl Iterator<Item = ColumnId>) -> Form {
+    let mut form = Form::default();
+    let mut shift = 0_u8;
+    for (width, column) in widths.iter().zip(columns) {
+        form.add(Source::Column(column), int(1 << shift));
+        shift += width;
+    }
+    form
+}
+
+/// How to clamp at the only end that keys leave; `None` if that is not safe, or they leave both.
+fn end(keys: Keys, spec: &Spec) -> Option<End> {
+    let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
+    let (at, sign, past, within) = match (keys.from < lo, hi < keys.to) {
+        (false, true) => (hi, 1, keys.to - hi, hi - keys.from),
+        (true, false) => (lo, -1, lo - keys.from, keys.to - lo),
+        (true, true) | (false, false) => return None,
+    };
+    let [outside, inside] = [past, within + 1].map(|numbers| limbs(bits(numbers)));
+    let [far, near] = [&outside, &inside].map(|widths| 1_i64 << widths.iter().sum::<u8>());
+    let (first, last) = if sign > 0 { (at - near, at + far) } else { (at - far, at + near) };
+    let is_safe = keys.least <= first && last <= keys.most;
+    is_safe.then_some(End { at, sign, outside, inside })
+}
+
+/// Bits that tell so many numbers apart.
+fn bits(numbers: i64) -> u8 {
+    bits_of(numbers.max(1) as usize) as u8
+}
+
+/// The keys of a rescale of accumulators that lie where `reach` says.
+fn keys(rescale: &Rescale, reach: Reach) -> Keys {
     let (shift, zero) = (rescale.shift, i64::from(rescale.zero));
-    let small = round_shift(bound, rescale.pre_shift);
-    let largest = rescale.multipliers.as_slice().iter().copied().max().map_or(0, i64::from);
-    let (least, most) = (half(shift) - small * largest, half(shift) + small * largest);
+    let small = Reach {
+        lo: round_shift(reach.lo, rescale.pre_shift),
+        hi: round_shift(reach.hi, rescale.pre_shift),
+    };
+    let factors = || rescale.multipliers.as_slice().iter().copied().map(i64::from);
+    let factors = Reach { lo: factors().min().unwrap_or(0), hi: factors().max().unwrap_or(0) };
+    let scaled = small.product(factors);
+    let (least, most) = (half(shift) + scaled.lo, half(shift) + scaled.hi);
     Keys {
         from: (least >> shift) + zero,
         to: (most >> shift) + zero,
@@ -328,7 +639,7 @@ mod tests {
             let bound = MAGNITUDE_MAX - half(shift);
             let stated = rescale(shift, 1, -77);
             assert!(stated.admits(bound) && !stated.admits(bound + 1));
-            let keys = keys(&stated, bound);
+            let keys = keys(&stated, Reach::within(bound));
             assert!(keys.least <= keys.from && keys.to <= keys.most, "{shift}: {keys:?}");
         }
     }

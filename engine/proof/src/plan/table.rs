@@ -1,5 +1,6 @@
 //! The tables in which numbers are looked up.
 
+use super::{ColumnId, Layout};
 use crate::field::{EF, F, bits_of, eq_table, int};
 use crate::pcs::FOLD;
 use p3_field::PrimeCharacteristicRing;
@@ -38,6 +39,20 @@ pub(crate) enum Table {
         /// log2 of the numbers of a block.
         bits: u8,
     },
+    /// Keys from `from` on with two values each.
+    Pairs {
+        /// The first key.
+        from: i64,
+        /// The values.
+        values: Arc<[[i32; 2]]>,
+    },
+    /// The elements of a secret constant, by number. Padding has the key -1, which nobody looks up.
+    Secret {
+        /// Where they are committed.
+        column: ColumnId,
+        /// How they lie there.
+        layout: Layout,
+    },
     /// Keys from `from` on with the entries of a table of the program.
     Entries {
         /// The first key.
@@ -56,35 +71,48 @@ impl Table {
                 (to - from + 1) as usize
             }
             Self::Entries { values, .. } => values.len(),
+            Self::Pairs { values, .. } => values.len(),
+            Self::Secret { layout, .. } => layout.len(),
         }
     }
 
     /// Variables of its columns.
     pub(crate) fn bits(&self) -> usize {
-        bits_of(self.size()).max(FOLD)
+        match self {
+            Self::Secret { layout, .. } => layout.bits(),
+            Self::Range { .. }
+            | Self::Clamp { .. }
+            | Self::Blocks { .. }
+            | Self::Pairs { .. }
+            | Self::Entries { .. } => bits_of(self.size()).max(FOLD),
+        }
     }
 
     /// The place of a key; `None` if it has none.
     pub(crate) fn place(&self, key: i64) -> Option<usize> {
+        if let Self::Secret { layout, .. } = self {
+            return layout.cell(usize::try_from(key).ok()?);
+        }
         let place = usize::try_from(key - self.first()).ok()?;
         (place < self.size()).then_some(place)
     }
 
     fn first(&self) -> i64 {
         match self {
-            Self::Range { .. } => 0,
-            Self::Clamp { from, .. } | Self::Blocks { from, .. } | Self::Entries { from, .. } => {
-                *from
-            }
+            Self::Range { .. } | Self::Secret { .. } => 0,
+            Self::Clamp { from, .. }
+            | Self::Blocks { from, .. }
+            | Self::Pairs { from, .. }
+            | Self::Entries { from, .. } => *from,
         }
     }
 
-    /// Key and values of an entry.
+    /// Key and values of an entry. Those of a secret constant are not known here.
     pub(crate) fn entry(&self, place: usize) -> [i64; 3] {
         let place = place.min(self.size() - 1);
         let key = self.first() + place as i64;
         match self {
-            Self::Range { .. } => [key, 0, 0],
+            Self::Range { .. } | Self::Secret { .. } => [key, 0, 0],
             Self::Clamp { lo, hi, .. } => [key, key.clamp(*lo, *hi), 0],
             Self::Blocks { inside, bits, .. } if (0..*inside).contains(&key) => {
                 [key, 1, key << bits]
@@ -93,11 +121,21 @@ impl Table {
                 [key, 0, if key < 0 { 0 } else { (inside << bits) - 1 }]
             }
             Self::Entries { values, .. } => [key, values[place].into(), 0],
+            Self::Pairs { values, .. } => [key, values[place][0].into(), values[place][1].into()],
         }
     }
 
-    /// The values at a point of the functions of keys and values.
-    pub(crate) fn eval(&self, point: &[EF]) -> [EF; 3] {
+    /// The values at a point of the functions of keys and values. That of a secret constant's
+    /// values is its column there.
+    pub(crate) fn eval(&self, point: &[EF], secret: EF) -> [EF; 3] {
+        if let Self::Secret { layout, .. } = self {
+            let (mut key, mut unused) = (EF::ZERO, EF::ONE);
+            for (place, weight) in layout.weights(point).into_iter().enumerate() {
+                key += weight * int(place as i64);
+                unused -= weight;
+            }
+            return [key - unused, secret, EF::ZERO];
+        }
         let mut sums = [EF::ZERO; 3];
         for (place, weight) in eq_table(point).into_iter().enumerate() {
             for (sum, number) in sums.iter_mut().zip(self.entry(place)) {
@@ -109,8 +147,15 @@ impl Table {
         sums
     }
 
-    /// The entries as elements.
-    pub(crate) fn elements(&self) -> impl Iterator<Item = [F; 3]> + '_ {
-        (0..1 << self.bits()).map(|place| self.entry(place).map(int))
+    /// The entries as elements; `numbers` are those of a secret constant.
+    pub(crate) fn elements(&self, numbers: &[i32]) -> Vec<[F; 3]> {
+        let Self::Secret { layout, .. } = self else {
+            return (0..1 << self.bits()).map(|place| self.entry(place).map(int)).collect();
+        };
+        let mut all = vec![[-F::ONE, F::ZERO, F::ZERO]; 1 << layout.bits()];
+        for ((place, cell), number) in layout.cells().into_iter().enumerate().zip(numbers) {
+            all[cell as usize] = [int(place as i64), int((*number).into()), F::ZERO];
+        }
+        all
     }
 }

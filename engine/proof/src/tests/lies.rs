@@ -11,13 +11,13 @@ use crate::{Mode, Proof, Statement, VerifyError};
 use p3_whir::pcs::proof::QueryOpenings;
 use tg_tensor::{Options, Runner, Tensor};
 
-struct Liar {
-    proven: Proven,
-    witness: Witness,
+pub(super) struct Liar {
+    pub(super) proven: Proven,
+    pub(super) witness: Witness,
 }
 
 impl Liar {
-    fn new(net: Net, mode: Mode, batch: i64) -> Self {
+    pub(super) fn new(net: Net, mode: Mode, batch: i64) -> Self {
         let model = net.model();
         let inputs: Vec<Vec<Tensor>> = (0..batch).map(|seed| net.inputs(seed)).collect();
         let proven = proven(&model, mode, inputs.clone());
@@ -29,7 +29,7 @@ impl Liar {
     /// Whether a proof of the statement from these numbers is refused: when they are committed, and
     /// when only the commitment or only the rest has them. The first of these differs from the
     /// honest proof.
-    fn is_refused(&self, statement: &Statement, lie: &Witness) -> bool {
+    pub(super) fn is_refused(&self, statement: &Statement, lie: &Witness) -> bool {
         let prove = |committed: &Witness, shown: &Witness| {
             self.proven.prover.prove_witness(statement, committed, shown, true)
         };
@@ -37,6 +37,32 @@ impl Liar {
         let all = [prove(lie, lie), prove(lie, &self.witness), prove(&self.witness, lie)];
         // A lie that nothing but the commitment shows leaves the honest proof, if it is not there.
         all.iter().all(|proof| proof.to_bytes() == honest || self.proven.refuses(statement, proof))
+    }
+
+    pub(super) fn setup(&self) -> &crate::setup::Setup {
+        self.proven.prover.setup()
+    }
+
+    /// Looks up what a liar has committed to for an operation, wherever that is in its table.
+    pub(super) fn look_up_again(&self, lie: &mut Witness, operation: usize) {
+        let plan = &self.setup().plan;
+        for (index, group) in plan.groups.iter().enumerate() {
+            if group.what != crate::plan::Lookup::Formed(operation) {
+                continue;
+            }
+            let pairs = lie.pairs(plan, group, operation);
+            let table = &plan.tables[group.table];
+            let places = |pairs: &[[i32; 3]]| {
+                pairs.iter().filter_map(|pair| table.place(pair[0].into())).collect::<Vec<_>>()
+            };
+            for place in places(&lie.lookups[index]) {
+                lie.multiplicities[group.table][place] -= 1;
+            }
+            for place in places(&pairs) {
+                lie.multiplicities[group.table][place] += 1;
+            }
+            lie.lookups[index] = pairs;
+        }
     }
 }
 

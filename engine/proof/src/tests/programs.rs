@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 use tg_tensor::program::{
-    Constant, Input, JoinTerm, Label, MovePart, Operand, Operation, Output, Parts, Primitive,
-    Program, Rescale, Run, Shape, Spec, ValueId, Window,
+    Constant, Input, Inverse, JoinTerm, Label, MovePart, Operand, Operation, Output, Parts,
+    Primitive, Program, Rescale, Run, Shape, Spec, ValueId, Window,
 };
 use tg_tensor::{Model, Tensor};
 use tg_types::List;
@@ -23,19 +23,23 @@ pub(super) enum Net {
     Attention,
     /// Rows by number, choices, a large maximum, the place of the largest.
     Choices,
-    /// One that cannot be proven.
+    /// Divisions by sums, roots, negative numbers and constants.
     Normalise,
+    /// Results of many more numbers than a table has entries.
+    Wide,
 }
 
 impl Net {
-    /// Those that can be proven.
-    pub(super) const ALL: [Self; 6] = [
+    /// All of them.
+    pub(super) const ALL: [Self; 8] = [
         Self::Dense,
         Self::Convolution,
         Self::Depthwise,
         Self::Moved,
         Self::Attention,
         Self::Choices,
+        Self::Normalise,
+        Self::Wide,
     ];
 
     pub(super) fn model(self) -> Arc<Model> {
@@ -53,6 +57,7 @@ impl Net {
             Self::Attention => attention(&mut net),
             Self::Choices => choices(&mut net),
             Self::Normalise => normalise(&mut net),
+            Self::Wide => wide(&mut net),
         }
         Arc::new(net.finish())
     }
@@ -325,23 +330,90 @@ fn choices(net: &mut Builder) {
     net.output(c, 42);
 }
 
-fn normalise(net: &mut Builder) {
-    let x = net.input(4, -10, 10);
-    let a = net.linear((x, 10), Window::rows(1, 4), (3, 1), rescale(0, vec![1], 4, 0), (1, 127));
-    let entries = list((0..1_024_i16).collect());
-    let (sides, over) = (list(vec![3]), natural(a, vec![1]));
-    let inverse = tg_tensor::program::Inverse::Reciprocal;
-    let (offset, shift, zero) = (0, 12, 0);
-    let primitive = Primitive::Normalise {
-        sides,
-        a: over.clone(),
+fn product(a: Operand, b: Operand, offset: i32, rescale: Rescale) -> Primitive {
+    let sides = list(vec![3, 4]);
+    Primitive::Product { sides, a, b, offset_a: offset, offset_b: offset, rescale }
+}
+
+/// Sums of the rows of 3 x 4 numbers.
+fn row_sums(x: ValueId) -> Primitive {
+    let window = Window::middle(3, 4, 1);
+    Primitive::Sum { x, window, offset: 0, rescale: rescale(0, vec![1], 0, 0) }
+}
+
+/// 3 x 4 numbers divided.
+fn divided(
+    (a, offset): (ValueId, i32),
+    (x, strides): (ValueId, [u32; 2]),
+    inverse: Inverse,
+    (shift, zero): (u8, i32),
+) -> Primitive {
+    let mantissas = 1_024_i32..if inverse == Inverse::Root { 4_096 } else { 2_048 };
+    let entry = |mantissa: i32| match inverse {
+        Inverse::Reciprocal => (1 << 24) / mantissa,
+        Inverse::Root => (f64::from(1 << 19) / f64::from(mantissa).sqrt()) as i32,
+    };
+    Primitive::Normalise {
+        sides: list(vec![3, 4]),
+        a: natural(a, vec![4, 1]),
         offset,
-        x: over,
+        x: natural(x, strides.to_vec()),
         inverse,
-        entries,
+        entries: list(mantissas.map(|mantissa| entry(mantissa) as i16).collect()),
         shift,
         zero,
-    };
-    let b = net.push(3, (-128, 127), primitive);
-    net.output(b, 3);
+    }
+}
+
+fn normalise(net: &mut Builder) {
+    let x = net.input(12, 0, 3_000);
+    let sums = net.push(3, (0, 12_000), row_sums(x));
+    let by_sum = divided((x, 0), (sums, [1, 0]), Inverse::Reciprocal, (14, 0));
+    let shares = net.push(12, (0, 1_000), by_sum);
+    let whole = natural(x, vec![4, 1]);
+    let square = product(whole.clone(), whole, 0, rescale(0, vec![1], 0, 0));
+    let squares = net.push(12, (0, 9_000_000), square);
+    let lengths = net.push(3, (0, 36_000_000), row_sums(squares));
+    let by_root = divided((shares, -5), (lengths, [1, 0]), Inverse::Root, (6, 0));
+    let roots = net.push(12, (-128, 127), by_root);
+    net.output(roots, 12);
+    let term = JoinTerm { operand: natural(x, vec![4, 1]), multipliers: list(vec![1]) };
+    let (sides, terms) = (list(vec![3, 4]), list(vec![term]));
+    let less = Primitive::Join { sides, terms, constant: list(vec![-1_500]), shift: 0 };
+    let signed = net.push(12, (-1_500, 1_500), less);
+    let by_signed = divided((x, 0), (signed, [4, 1]), Inverse::Reciprocal, (12, 3));
+    let quotients = net.push(12, (-300, 900), by_signed);
+    net.output(quotients, 12);
+    let (constant, _) = net.constant(4, 1, 1_000);
+    let by_constant = divided((signed, 0), (constant, [0, 1]), Inverse::Root, (19, 0));
+    let last = net.push(12, (-3_000, 3_000), by_constant);
+    net.output(last, 12);
+}
+
+fn wide(net: &mut Builder) {
+    let x = net.input(12, 0, 3_000);
+    let (rows, turned) = (natural(x, vec![4, 1]), natural(x, vec![1, 3]));
+    let one = rescale(0, vec![1], 0, 0);
+    let first = product(rows.clone(), turned.clone(), -1_500, one);
+    let clamped = net.push(12, (-90, 100), first);
+    net.output(clamped, 12);
+    let second = product(rows.clone(), turned.clone(), -1_500, rescale(2, vec![7], 1, 40));
+    let inner = net.push(12, (-700, 800), second);
+    let terms = [(rows, 1_000), (turned, 1_001), (natural(inner, vec![4, 1]), 9)];
+    let terms =
+        terms.map(|(operand, factor)| JoinTerm { operand, multipliers: list(vec![factor]) });
+    let (sides, terms) = (list(vec![3, 4]), list(terms.to_vec()));
+    let join = Primitive::Join { sides, terms, constant: list(vec![0]), shift: 1 };
+    let sums = net.push(12, (-4_000_000, 4_000_000), join);
+    let sum = net.push(3, (-16_000_000, 16_000_000), row_sums(sums));
+    net.output(sum, 3);
+    let whole = natural(x, vec![4, 1]);
+    let square = product(whole.clone(), whole, -1_000, rescale(0, vec![1], 0, 0));
+    let squares = net.push(12, (0, 1_500_000), square);
+    let terms =
+        list(vec![JoinTerm { operand: natural(squares, vec![4, 1]), multipliers: list(vec![-3]) }]);
+    let sides = list(vec![3, 4]);
+    let turned = Primitive::Join { sides, terms, constant: list(vec![5]), shift: 1 };
+    let last = net.push(12, (-1_900_000, 10), turned);
+    net.output(last, 12);
 }

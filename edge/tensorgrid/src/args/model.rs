@@ -115,12 +115,18 @@ pub(crate) struct BenchTensorArguments {
 /// `bench proof`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BenchProofArguments {
-    /// Folder with mlp.onnx, lenet.onnx and mlp1024.onnx
+    /// Folder with mlp.onnx, lenet.onnx and mlp1024.onnx; without it, only what needs no files
     #[arg(long, value_name = "DIR")]
-    pub(crate) models: PathBuf,
-    /// Inferences in one proof
+    pub(crate) models: Option<PathBuf>,
+    /// Measure only these: mlp, lenet, mlp1024, digits, vgg16, gpt2-block
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+    /// Inferences in one proof of a model of the folder
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) batch: usize,
+    /// A Python that has ezkl 23.0.5, to prove the models of the folder in the same run
+    #[arg(long, value_name = "PYTHON")]
+    pub(crate) ezkl: Option<PathBuf>,
     /// Repetitions of each step
     #[arg(long, value_name = "N", default_value_t = 9,
           value_parser = clap::value_parser!(u32).range(1..=1_000))]

@@ -1,8 +1,11 @@
-//! Measuring proofs: each model with public and with committed weights.
+//! Measuring proofs: models of a folder, a batch, and networks of known shapes.
+
+mod ezkl;
+mod networks;
 
 use super::{
     process::Memory,
-    tensor::{imported, median, once},
+    tensor::{imported, imported_from, median, once},
 };
 use crate::{
     args::model::BenchProofArguments,
@@ -10,6 +13,7 @@ use crate::{
     files,
     printer::{Printer, lines},
 };
+use ezkl::Peer;
 use serde::Serialize;
 use std::{path::Path, sync::Arc, time::Instant};
 use tg_proof::{Mode, Prover, Statement, Verifier};
@@ -19,18 +23,32 @@ use tg_tensor::{Model, Options, Runner, Tensor};
 pub(crate) const LONG_ABOUT: &str = "\
 Measure proofs that models were run
 
-One line for each model and mode, on one thread. Public: the verifier has the weights. Committed: \
-it has a root of them, made once (setup_s).
+One line for each model, mode and batch, on one thread. Public: the verifier has the weights. \
+Committed: it has a root of them, made once (setup_s). Measured are the models of --models; \
+digits, one and 64 inferences in a proof; vgg16, thirteen convolutions on 32 x 32 pixels, and \
+gpt2-block, a block of a transformer of 768 numbers and 12 heads on 64 tokens, both with random \
+weights.
 
 prove_cpu_s, prove_wall_s: making a proof, the run itself included; mean processor time and median.
 verify_ms: verifying its bytes, median. rerun_ms: running the model again instead, median.
+macs: multiply-adds of all inferences; ns_per_mac, overhead: prove_cpu_s by these and by rerun_ms.
 rss_mb: the most memory while setting up, proving and verifying; where the system does not let the \
 peak be set back, the most so far.
 security_bits: -log2 of the chance that a false statement passes, proven.
-hides: what a verifier is not shown.";
+hides: what a verifier is not shown.
+ratio_prove, ratio_verify: processor time of ezkl divided by ours, with --ezkl.";
 
-/// The measured models.
+/// The measured models of a folder.
 const MODELS: [&str; 3] = ["mlp", "lenet", "mlp1024"];
+
+/// A small network for digits.
+const DIGITS: &[u8] = include_bytes!("../../../../fixtures/digits/digits.onnx");
+
+/// Inferences of a batch of it.
+const BATCH: usize = 64;
+
+/// Seconds after which a step is not repeated any more.
+const BUDGET_S: f64 = 20.0;
 
 /// The file has three numbers.
 const SCHEDULED_BYTES_MAX: u64 = 4 << 10;
@@ -42,7 +60,7 @@ const HINT: &str = "this is an error of ours";
 struct Figures {
     model: &'static str,
     mode: &'static str,
-    inferences: usize,
+    batch: usize,
     prove_cpu_s: f64,
     prove_wall_s: f64,
     verify_ms: f64,
@@ -52,18 +70,50 @@ struct Figures {
     security_bits: f64,
     rerun_ms: f64,
     hides: &'static str,
+    macs: u64,
+    ns_per_mac: f64,
+    overhead: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ratio_prove: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ratio_verify: Option<f64>,
 }
 
 /// Carries out `bench proof`.
 pub(crate) fn run(arguments: &BenchProofArguments, printer: &Printer) -> Result<Exit, Failure> {
-    for name in MODELS {
-        let model = Arc::new(imported(&arguments.models, name)?);
-        for mode in [Mode::Public, Mode::Committed] {
-            let progress = printer.progress("proving");
-            let figures = measure(name, &model, mode, arguments)?;
-            drop(progress);
-            printer.result(&figures, || text(&figures));
+    let both = [Mode::Public, Mode::Committed];
+    let is_wanted = |name: &str| {
+        arguments.only.is_empty() || arguments.only.iter().any(|wanted| wanted == name)
+    };
+    let show = |name, model: &Arc<Model>, mode, batch, peer| -> Result<(), Failure> {
+        let progress = printer.progress("proving");
+        let figures = measure(name, model, (mode, batch), arguments.repeats, peer)?;
+        drop(progress);
+        printer.result(&figures, || text(&figures));
+        Ok(())
+    };
+    let folder = arguments.models.as_deref();
+    for (name, folder) in MODELS.into_iter().filter_map(|name| Some((name, folder?))) {
+        if is_wanted(name) {
+            let model = Arc::new(imported(folder, name)?);
+            let python = arguments.ezkl.as_deref();
+            let peer = python.map(|python| ezkl::measure(python, folder, name)).transpose()?;
+            for mode in both {
+                show(name, &model, mode, arguments.batch, peer)?;
+            }
         }
+    }
+    if is_wanted("digits") {
+        let model = Arc::new(imported_from(DIGITS, "cannot measure digits", HINT)?);
+        for (mode, batch) in both.into_iter().flat_map(|mode| [(mode, 1), (mode, BATCH)]) {
+            show("digits", &model, mode, batch, None)?;
+        }
+    }
+    if is_wanted("vgg16") {
+        show("vgg16", &Arc::new(networks::vgg16()), Mode::Public, 1, None)?;
+    }
+    if is_wanted("gpt2-block") {
+        show("gpt2-block", &Arc::new(networks::gpt2_block()), Mode::Public, 1, None)?;
     }
     Ok(Exit::Done)
 }
@@ -71,47 +121,41 @@ pub(crate) fn run(arguments: &BenchProofArguments, printer: &Printer) -> Result<
 fn measure(
     name: &'static str,
     model: &Arc<Model>,
-    mode: Mode,
-    arguments: &BenchProofArguments,
+    (mode, batch): (Mode, usize),
+    repeats: u32,
+    peer: Option<Peer>,
 ) -> Result<Figures, Failure> {
     let what = format!("cannot measure {name}");
-    let inferences = arguments.batch;
     forget_peak();
     let started = Instant::now();
-    let prover = Prover::new(model.clone(), mode, inferences).or_fail(&what, HINT)?;
+    let prover = Prover::new(model.clone(), mode, batch).or_fail(&what, HINT)?;
     let setup_s = started.elapsed().as_secs_f64();
     let verifier = match mode {
-        Mode::Public => Verifier::public(model.clone(), inferences),
-        Mode::Committed => {
-            Verifier::committed(model.program().clone(), prover.commitment(), inferences)
-        }
+        Mode::Public => Verifier::public(model.clone(), batch),
+        Mode::Committed => Verifier::committed(model.program().clone(), prover.commitment(), batch),
     };
     let verifier = verifier.or_fail(&what, HINT)?;
-    let inputs: Vec<Vec<Tensor>> = (0..inferences).map(|seed| inputs(model, seed)).collect();
+    let inputs: Vec<Vec<Tensor>> = (0..batch).map(|seed| inputs(model, seed)).collect();
     let prove = || prover.prove(inputs.clone(), b"bench".to_vec()).or_fail(&what, HINT);
+    let started = Instant::now();
     let (statement, proof) = prove()?;
+    let first_s = started.elapsed().as_secs_f64();
     let bytes = proof.to_bytes();
+    let repeats = repeats.min((BUDGET_S / first_s) as u32).max(1);
 
     let (mut proving, mut verifying) = (Vec::new(), Vec::new());
     let scheduled = scheduled_s();
-    for _ in 0..arguments.repeats {
-        let started = Instant::now();
-        prove()?;
-        proving.push(started.elapsed().as_secs_f64());
+    for _ in 0..repeats {
+        proving.push(once(|| drop(std::hint::black_box(prove()))));
     }
-    let prove_cpu_s = (scheduled_s() - scheduled) / f64::from(arguments.repeats);
-    for _ in 0..arguments.repeats {
+    let prove_cpu_s = (scheduled_s() - scheduled) / f64::from(repeats);
+    for _ in 0..repeats {
         verifying.push(verify(&verifier, &statement, &bytes).or_fail(&what, HINT)?);
     }
     let rss_mb = Memory::read().peak_mib;
-    let runner = Runner::new(model.clone(), Options { threads: 1, path: None });
-    let rerun = || {
-        for inputs in &inputs {
-            drop(std::hint::black_box(runner.run(inputs)));
-        }
-    };
-    rerun();
-    let reruns = (0..arguments.repeats).map(|_| once(rerun)).collect();
+    let verify_ms = median(verifying) * 1e3;
+    let rerun_ms = rerun_ms(model, &inputs, repeats);
+    let macs = networks::multiply_adds(model.program()) * batch as u64;
     let (mode, hides) = match mode {
         Mode::Public => ("public", "nothing"),
         Mode::Committed => ("committed", "weights, without being zero-knowledge"),
@@ -119,17 +163,34 @@ fn measure(
     Ok(Figures {
         model: name,
         mode,
-        inferences,
+        batch,
         prove_cpu_s,
         prove_wall_s: median(proving),
-        verify_ms: median(verifying) * 1e3,
+        verify_ms,
         proof_bytes: bytes.len(),
         rss_mb,
         setup_s,
         security_bits: verifier.report().bits,
-        rerun_ms: median(reruns) * 1e3,
+        rerun_ms,
         hides,
+        macs,
+        ns_per_mac: prove_cpu_s * 1e9 / macs as f64,
+        overhead: prove_cpu_s * 1e3 / rerun_ms,
+        ratio_prove: peer.map(|peer| peer.prove_cpu_s / prove_cpu_s),
+        ratio_verify: peer.map(|peer| peer.verify_s * 1e3 / verify_ms),
     })
+}
+
+/// The median of running a model on all inputs.
+fn rerun_ms(model: &Arc<Model>, inputs: &[Vec<Tensor>], repeats: u32) -> f64 {
+    let runner = Runner::new(model.clone(), Options { threads: 1, path: None });
+    let rerun = || {
+        for inputs in inputs {
+            drop(std::hint::black_box(runner.run(inputs)));
+        }
+    };
+    rerun();
+    median((0..repeats).map(|_| once(rerun)).collect()) * 1e3
 }
 
 fn verify(
@@ -170,9 +231,18 @@ fn forget_peak() {
 }
 
 fn text(figures: &Figures) -> String {
-    lines(&[
-        ("model", format!("{}, {} weights", figures.model, figures.mode)),
-        ("  prove", format!("{:.1} ms of processor", figures.prove_cpu_s * 1e3)),
+    let Figures { model, mode, batch, .. } = figures;
+    let mut rows = vec![
+        ("model", format!("{model}, {mode} weights, {batch} in a proof")),
+        (
+            "  prove",
+            format!(
+                "{:.1} ms of processor, {:.2} ns for a multiply-add, {:.0} runs",
+                figures.prove_cpu_s * 1e3,
+                figures.ns_per_mac,
+                figures.overhead
+            ),
+        ),
         (
             "  verify",
             format!("{:.1} ms; running it again {:.2} ms", figures.verify_ms, figures.rerun_ms),
@@ -182,5 +252,41 @@ fn text(figures: &Figures) -> String {
             format!("{} KB, {:.1} bits", figures.proof_bytes / 1_000, figures.security_bits),
         ),
         ("  setup", format!("{:.3} s, {} MiB", figures.setup_s, figures.rss_mb)),
-    ])
+    ];
+    if let (Some(prove), Some(verify)) = (figures.ratio_prove, figures.ratio_verify) {
+        rows.push(("  ezkl", format!("{prove:.0} times to prove, {verify:.0} times to verify")));
+    }
+    lines(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DIGITS, HINT, imported_from, inputs};
+    use std::sync::Arc;
+    use tg_proof::{Mode, Prover, Verifier};
+
+    /// Goal: what is imported can be proven. Method: fixtures of all kinds, with public and with
+    /// secret weights.
+    #[test]
+    fn imported_fixtures_are_proven() {
+        const BLOCK: &[u8] = include_bytes!("../../../../fixtures/transformer/block.onnx");
+        const TOKENS: &[u8] = include_bytes!("../../../../fixtures/transformer/tokens.onnx");
+        for bytes in [DIGITS, BLOCK, TOKENS] {
+            let model = Arc::new(imported_from(bytes, "a fixture", HINT).expect("it is imported"));
+            for mode in [Mode::Public, Mode::Committed] {
+                let prover = Prover::new(model.clone(), mode, 1).expect("it can be proven");
+                let (statement, proof) =
+                    prover.prove(vec![inputs(&model, 3)], b"test".to_vec()).expect("it fits");
+                let verifier = match mode {
+                    Mode::Public => Verifier::public(model.clone(), 1),
+                    Mode::Committed => {
+                        Verifier::committed(model.program().clone(), prover.commitment(), 1)
+                    }
+                };
+                let verifier = verifier.expect("it can be verified");
+                let found = verifier.verify(&statement, &proof.to_bytes()).map(|found| found.bits);
+                assert!(found.clone().is_ok_and(|bits| bits >= 100.0), "{found:?}");
+            }
+        }
+    }
 }

@@ -188,10 +188,15 @@ pub(super) fn imported(folder: &Path, name: &str) -> Result<Model, Failure> {
     let what = format!("cannot measure {}", path.display());
     let hint = format!("--models names a folder with {name}.onnx");
     let bytes = files::read(&path, MODEL_BYTES_MAX).or_fail(&what, &hint)?;
-    let source = Source::read(&bytes, &tg_onnx::Options::default()).or_fail(&what, &hint)?;
+    imported_from(&bytes, &what, &hint)
+}
+
+/// A model of eight bits, calibrated on random numbers.
+pub(super) fn imported_from(bytes: &[u8], what: &str, hint: &str) -> Result<Model, Failure> {
+    let source = Source::read(bytes, &tg_onnx::Options::default()).or_fail(what, hint)?;
     let samples = generate::samples(source.graph(), 1, 16);
     let choices = Choices { activation_bits: 8 };
-    Ok(source.import(&samples, &[], choices).or_fail(&what, &hint)?.model)
+    Ok(source.import(&samples, &[], choices).or_fail(what, hint)?.model)
 }
 
 fn zeros(model: &Model) -> Vec<Tensor> {

@@ -7,6 +7,7 @@
 
 mod change;
 mod model;
+pub mod packing;
 mod rule;
 
 pub use change::{Change, cheapest_change};

@@ -493,6 +493,30 @@ pub(crate) enum BenchArguments {
     /// Measure jobs through four validators and three providers in this process
     #[command(long_about = crate::bench::jobs::LONG_ABOUT)]
     Jobs(BenchJobsArguments),
+    /// Measure how well the scheduler fills machines
+    #[command(long_about = crate::bench::packing::LONG_ABOUT)]
+    Packing(BenchPackingArguments),
+}
+
+/// `bench packing`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchPackingArguments {
+    /// List of machines: sn, cpu_milli, memory_mib, gpu, model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nodes: PathBuf,
+    /// List of tasks: cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec; may be given again
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    pub(crate) tasks: Vec<PathBuf>,
+    /// Random orders of the tasks
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub(crate) seeds: u64,
+    /// The seed of the first order
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub(crate) first_seed: u64,
+    /// Put the machines into a random order too
+    #[arg(long)]
+    pub(crate) shuffle_nodes: bool,
 }
 
 /// `bench jobs`

@@ -4,6 +4,7 @@ mod histogram;
 pub(crate) mod jobs;
 mod ledger;
 mod load;
+pub(crate) mod packing;
 mod process;
 pub(crate) mod proof;
 mod supply;

@@ -3,9 +3,10 @@
 
 use crate::{
     args::{
-        Arguments, BenchArguments, BenchChainArguments, BenchJobsArguments, CheatWord,
-        CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress, ProveArguments,
-        StakeArguments, UpArguments, ValidatorArguments, VerifyArguments, WalletArguments,
+        Arguments, BenchArguments, BenchChainArguments, BenchJobsArguments, BenchPackingArguments,
+        CheatWord, CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress,
+        ProveArguments, StakeArguments, UpArguments, ValidatorArguments, VerifyArguments,
+        WalletArguments,
         import::ImportJobArguments,
         jobs::{
             CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments, RunJobArguments,
@@ -268,6 +269,7 @@ pub(crate) enum Command {
     BenchProof(BenchProofArguments),
     BenchTensor(BenchTensorArguments),
     BenchJobs(BenchJobsArguments),
+    BenchPacking(BenchPackingArguments),
 }
 
 /// Folders of the user.
@@ -387,6 +389,9 @@ impl Settings {
             CommandArguments::Model(model) => Command::Model(model),
             CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),
             CommandArguments::Bench(BenchArguments::Proof(proof)) => Command::BenchProof(proof),
+            CommandArguments::Bench(BenchArguments::Packing(packing)) => {
+                Command::BenchPacking(packing)
+            }
             CommandArguments::Bench(BenchArguments::Jobs(jobs)) => Command::BenchJobs(jobs),
             CommandArguments::Bench(BenchArguments::Chain(chain)) => {
                 Command::BenchChain(bench_settings(&chain))

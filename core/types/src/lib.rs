@@ -47,8 +47,8 @@ pub use receipt::{BlockReceipt, Event, Receipt, Status};
 pub use tick::{DurationMs, Height, Tick, TimeError};
 pub use traits::{
     CertificateCheck, DisputePoint, EquivocationCheck, FillClaim, KnownRun, NoPrograms,
-    ProgramFacts, ProofFile, ResultClaim, ResultVerifier, RunClaim, StepJudge, StepVerdict, TileLot,
-    VerifyCosts,
+    ProgramFacts, ProofFile, ResultClaim, ResultVerifier, RunClaim, StepJudge, StepVerdict,
+    TileLot, VerifyCosts,
 };
 pub use tx::{Action, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError};
 pub use voucher::{PackageRef, Packages, SeatSignature, SeatSignatures, Voucher, Vouchers};

@@ -154,19 +154,15 @@ fn listed(event: &Event, list: Listing) -> Listing {
         Event::AbsenceReported { reporter, epoch, count } => {
             list.text("reporter", reporter).number("epoch", *epoch).number("count", *count)
         }
-        Event::JobQueued { job, owner, escrow } => {
-            list.text("job", job).text("owner", owner).amount("escrow", *escrow)
-        }
-        Event::JobCancelled { job, owner, refund }
-        | Event::JobExpired { job, owner, refund }
-        | Event::JobFailed { job, owner, refund } => {
-            list.text("job", job).text("owner", owner).amount("refund", *refund)
-        }
         Event::Slashed { .. } | Event::FeesShared { .. } => shares(event, list),
         Event::BeaconRecorded { height, beacon } => {
             list.number("height", height.get()).text("beacon", beacon)
         }
         Event::ProgramRecorded { .. }
+        | Event::JobQueued { .. }
+        | Event::JobCancelled { .. }
+        | Event::JobExpired { .. }
+        | Event::JobFailed { .. }
         | Event::JobPlaced { .. }
         | Event::RunEnded { .. }
         | Event::ResultCommitted { .. }

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries 066b1e835adbda9778df0c620858c1f4ebc6a8fb0334c06b762128c16804c8de"]
+    expect!["127 entries 0d296bce823ecf730defc885e10f777caf0aaa8e686d2c7a3a17bb609e0a1fab"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -43,8 +43,8 @@ impl Learner {
         true
     }
 
-    /// The mix so far. Until much was seen, every machine is expected to be wanted as a whole: tasks
-    /// that need the largest are rare, and too late when small ones have taken them.
+    /// The mix so far. Until much was seen, every machine is expected to be wanted as a whole:
+    /// tasks that need the largest are rare, and too late when small ones have taken them.
     pub fn mix(&self, fleet: &BTreeMap<Shape, u64>) -> Mix {
         let mut tasks: BTreeMap<Demand, u64> = BTreeMap::new();
         for (demand, count) in &self.counts {

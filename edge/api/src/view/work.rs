@@ -8,8 +8,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use tg_ledger::{Check, CheckState, Draw, JobEntry, NodeEntry, Run, RunState};
 use tg_types::{
-    AccountId, DeviceKind, Event, Extent, Hash32, JobStatus, Name, NodeId, Reason, ShownBy, Tick,
-    Work,
+    AccountId, DeviceKind, Event, Extent, Hash32, JobStatus, Name, NodeId, Reason, RunResult,
+    ShownBy, Tick, Work,
 };
 
 /// Equal devices of a node.
@@ -281,6 +281,14 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
         Event::ProgramRecorded { program, multiply_adds } => {
             list.text("program", program).number("multiply_adds", *multiply_adds)
         }
+        Event::JobQueued { job, owner, escrow } => {
+            list.text("job", job).text("owner", owner).amount("escrow", *escrow)
+        }
+        Event::JobCancelled { job, owner, refund }
+        | Event::JobExpired { job, owner, refund }
+        | Event::JobFailed { job, owner, refund } => {
+            list.text("job", job).text("owner", owner).amount("refund", *refund)
+        }
         Event::JobPlaced { job, node, run, deadline } => list
             .text("job", job)
             .text("node", node)
@@ -294,14 +302,9 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
             list.text("trace", &result.trace).text("package", &result.package)
         }
         Event::ResultProved { job, node, result, by } => {
-            let list = list.text("job", job).text("node", node).text("output", &result.output);
-            let list = list.text("shown", &result.trace).text("package", &result.package);
-            match by {
-                ShownBy::Proof { weights } => list.text("by", &"proof").text("weights", weights),
-                ShownBy::Rerun => list.text("by", &"rerun"),
-            }
+            shown_details(list.text("job", job).text("node", node), result, by)
         }
-        Event::CheckDrawn { job, node, round } => {
+        Event::CheckDrawn { job, node, round } | Event::DisputeAnswered { job, node, round } => {
             list.text("job", job).text("node", node).number("round", *round)
         }
         Event::ResultCommitted { job, node }
@@ -313,9 +316,6 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
         Event::ResultNotDrawn { job } | Event::RunsDisagreed { job } => list.text("job", job),
         Event::DisputeOpened { job, challenger, bond } => {
             list.text("job", job).text("challenger", challenger).amount("bond", *bond)
-        }
-        Event::DisputeAnswered { job, node, round } => {
-            list.text("job", job).text("node", node).number("round", *round)
         }
         Event::DefencePassed { job, deadline } => {
             list.text("job", job).number("deadline", deadline.get())
@@ -342,5 +342,15 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
             .amount("amount", *amount)
             .amount("bounty", *bounty),
         _ => list,
+    }
+}
+
+/// What was shown with a result, and how.
+fn shown_details(list: Listing, result: &RunResult, by: &ShownBy) -> Listing {
+    let list = list.text("output", &result.output).text("shown", &result.trace);
+    let list = list.text("package", &result.package);
+    match by {
+        ShownBy::Proof { weights } => list.text("by", &"proof").text("weights", weights),
+        ShownBy::Rerun => list.text("by", &"rerun"),
     }
 }

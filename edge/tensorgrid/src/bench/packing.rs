@@ -21,13 +21,13 @@ use trace::{Cluster, Draws, arrivals};
 pub(crate) const LONG_ABOUT: &str = "\
 Measure how well the scheduler fills machines
 
-Replays recorded tasks without departures, as the paper on FGD (Weng et al., ATC'23) does: all tasks \
-of the trace in random order, then tasks drawn from it until they want 130 % of all GPUs. One line \
-for each trace and each way to know what usually comes: `learned` from the tasks so far, or `known` \
-in advance, as FGD does.
+Replays recorded tasks without departures, as the paper on FGD (Weng et al., ATC'23) does: all \
+tasks of the trace in random order, then tasks drawn from it until they want 130 % of all GPUs. \
+One line for each trace and each way to know what usually comes: `learned` from the tasks so far, \
+or `known` in advance, as FGD does.
 
-ours_N, fgd_N, bestfit_N, random_N: GPU that is not given out when tasks that want N % have come, in \
-percent, mean over all seeds.
+ours_N, fgd_N, bestfit_N, random_N: GPU that is not given out when tasks that want N % have come, \
+in percent, mean over all seeds.
 minus_fgd_N: ours less FGD on the same sequences; minus_fgd_N_upper: the upper end of its 95 % \
 confidence interval.
 

@@ -34,6 +34,17 @@ pub fn try_floor(params: &Params, size_bytes: u32, action: &Action) -> Result<Am
     size.plus(kept)?.plus(verified)
 }
 
+/// What showing a result had to cost, whatever else its vouchers name.
+pub(crate) fn shown(params: &Params, size_bytes: u32, cost: u64, package_bytes: u64) -> Amount {
+    let parts = [
+        params.fee_floor_per_byte.times(size_bytes.into()),
+        params.jobs.keep_fee_per_mib.times(package_bytes.div_ceil(MIB)),
+        params.jobs.proof_fee.times(cost),
+    ];
+    let sum = parts.into_iter().try_fold(Amount::ZERO, |sum, part| sum.plus(part?));
+    sum.unwrap_or(Amount::CAP)
+}
+
 /// How many MiB are begun by the different packages of an action's vouchers.
 fn kept_mib(action: &Action) -> u64 {
     let packages = action.vouchers().iter().flat_map(|voucher| voucher.packages.as_slice());

@@ -41,6 +41,10 @@ const HELD_SHARE: usize = 8;
 /// Bytes held at most.
 const POOL_BYTES_MAX: usize = 32 << 20;
 
+/// The most bytes of results that are shown with proofs: a few are taken in a block, and many that
+/// wait must not keep others out.
+const PROOF_BYTES_MAX: usize = 8 << 20;
+
 /// Transactions of one sender; nobody fills the pool alone.
 const SENDER_TXS_MAX: usize = 1_024;
 
@@ -89,6 +93,8 @@ pub struct Mempool {
     /// How many of the idle ones are in parked lanes.
     parked_idle: usize,
     bytes: usize,
+    /// How many of them are of results that are shown with proofs.
+    proof_bytes: usize,
     arrivals: u64,
     capacity: usize,
 }
@@ -110,6 +116,7 @@ impl Mempool {
             parked: BTreeSet::new(),
             parked_idle: 0,
             bytes: 0,
+            proof_bytes: 0,
             arrivals: 0,
             capacity: queue.clamp(POOL_TXS_MIN, POOL_TXS_MAX),
         }
@@ -246,7 +253,9 @@ impl Mempool {
         }
         let size = size_of(&tx);
         self.make_room(size);
-        let is_full = self.len() >= self.most() || self.bytes + size > POOL_BYTES_MAX;
+        let is_full = self.len() >= self.most()
+            || self.bytes + size > POOL_BYTES_MAX
+            || self.proof_bytes + proof_size_of(&tx) > PROOF_BYTES_MAX;
         if self.by_id.contains_key(&tx.id()) {
             return Err(Reason::PoolDuplicate);
         }
@@ -276,6 +285,7 @@ impl Mempool {
         };
         self.arrivals += 1;
         self.bytes += size;
+        self.proof_bytes += proof_size_of(&tx);
         let first = self.lanes.get(&key).and_then(|lane| lane.first_key_value());
         if first.is_some_and(|(first, _)| *first > nonce) {
             self.unpark(key); // it may be the one that was lacking
@@ -400,6 +410,7 @@ impl Mempool {
                 let id = removed.tx.id();
                 self.by_id.remove(&id);
                 self.bytes -= size_of(&removed.tx);
+                self.proof_bytes -= proof_size_of(&removed.tx);
                 let is_idle = usize::from(!self.flying.contains_key(&id));
                 self.idle -= is_idle;
                 self.parked_idle -= is_idle * usize::from(self.parked.contains(&key));
@@ -421,6 +432,12 @@ impl Mempool {
 
 fn size_of(tx: &CheckedTx) -> usize {
     usize::try_from(tx.size_bytes()).unwrap_or(POOL_BYTES_MAX)
+}
+
+/// The bytes of a result that is shown with a proof; none of anything else.
+fn proof_size_of(tx: &CheckedTx) -> usize {
+    let has_proof = tx.body().action.proof_cost().is_some();
+    if has_proof { size_of(tx) } else { 0 }
 }
 
 #[cfg(test)]

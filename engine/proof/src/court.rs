@@ -14,7 +14,7 @@ use crate::verify::Verifier;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use tg_tensor::commit::Salt;
-use tg_tensor::program::{Operation, Primitive, Program, ProgramError, Spec};
+use tg_tensor::program::{Operation, Place, Primitive, Program, ProgramError, Spec};
 use tg_tensor::trace::{inputs_root, outputs_root};
 use tg_tensor::{MAGIC, Model, ModelError, Options, RunError, Runner, Tensor, TensorError};
 use tg_types::hash::sha256;
@@ -28,9 +28,13 @@ use tg_types::{
 /// candidate of its height, but what it shows is verified once.
 pub(crate) const REMEMBERED_MAX: usize = 1_024;
 
-/// Elements and reads of a program up to which its costs are looked at more closely. Larger ones
-/// are beyond what a block has time for.
-const SIZE_MAX: u64 = 1 << 26;
+/// Elements and reads of a program up to which its costs are looked at more closely, which takes
+/// time of a block too. Larger ones are beyond what a block has time for.
+const SIZE_MAX: u64 = 1 << 20;
+/// Operations of a program up to which its costs are looked at more closely.
+const OPERATIONS_MAX: usize = 512;
+/// Candidates of all its maxima together: each needs a look-up and a third of a column of its own.
+const CANDIDATES_MAX: u64 = 1_024;
 
 wire! {
     /// What shows a result.
@@ -241,7 +245,7 @@ fn bounded(
     program: &Program,
     commitment: Option<WeightsCommitment>,
 ) -> Result<Verifier, CourtError> {
-    if size(program) > SIZE_MAX {
+    if !is_small(program) {
         return Err(CourtError::TooLarge);
     }
     Ok(Verifier::committed(program.clone(), commitment, 1)?)
@@ -253,7 +257,7 @@ fn rerun(
     weights: &[u8],
     inputs: &[Tensor],
 ) -> Result<Vec<Tensor>, CourtError> {
-    if size(program) > SIZE_MAX {
+    if !is_small(program) {
         return Err(CourtError::TooLarge);
     }
     let model = Model::from_bytes(&[&MAGIC, program.to_bytes().as_slice(), weights].concat())?;
@@ -266,7 +270,7 @@ fn rerun(
 /// What verifying results of a program takes.
 #[must_use]
 pub fn costs(program: &Program) -> VerifyCosts {
-    if size(program) > SIZE_MAX {
+    if !is_small(program) {
         return VerifyCosts { proof: None, rerun: None };
     }
     let verifier = Verifier::committed(program.clone(), None, 1).ok();
@@ -274,8 +278,8 @@ pub fn costs(program: &Program) -> VerifyCosts {
     let weights = program.constants().iter();
     let bytes = weights.map(|constant| constant.spec.elements() * constant.spec.width().bytes());
     let bytes: usize = bytes.fold(0, usize::saturating_add);
-    let is_small = bytes < SHOWN_BYTES_MAX;
-    let rerun = is_small.then(|| rerun_cost(program.terms(), bytes as u64));
+    let fits = bytes < SHOWN_BYTES_MAX;
+    let rerun = fits.then(|| rerun_cost(program, bytes as u64));
     VerifyCosts { proof, rerun }
 }
 
@@ -285,17 +289,85 @@ const fn proof_cost(leaves: u64, reads: u64) -> u64 {
     8_000 + leaves / 16 + reads / 16
 }
 
-/// Microseconds to run a program of so many terms, and to hash the weights and read them.
-const fn rerun_cost(terms: u64, bytes: u64) -> u64 {
-    300 + terms / 256 + bytes / 128
+/// Microseconds to run a program, to hash so many bytes of weights and to read them. Products are
+/// added up many at a time; everything else goes number by number.
+fn rerun_cost(program: &Program, bytes: u64) -> u64 {
+    let single = program.operations().iter().map(|operation| {
+        let len = u64::from(operation.spec.len);
+        match &operation.primitive {
+            Primitive::Linear { .. } | Primitive::MatMul { .. } => len,
+            primitive @ (Primitive::Join { .. }
+            | Primitive::Product { .. }
+            | Primitive::Table { .. }
+            | Primitive::Sum { .. }
+            | Primitive::Max { .. }
+            | Primitive::Normalise { .. }
+            | Primitive::Move { .. }
+            | Primitive::Select { .. }
+            | Primitive::Lookup { .. }
+            | Primitive::ArgMax { .. }) => len.saturating_mul(primitive.terms()),
+        }
+    });
+    let single = single.fold(0, u64::saturating_add);
+    300 + program.terms() / 256 + single / 32 + bytes / 128
+}
+
+/// Whether a program may be planned while a block is executed.
+fn is_small(program: &Program) -> bool {
+    let candidates = program.operations().iter().map(|operation| match &operation.primitive {
+        primitive @ (Primitive::Max { .. } | Primitive::ArgMax { .. }) => primitive.terms(),
+        Primitive::Linear { .. }
+        | Primitive::MatMul { .. }
+        | Primitive::Join { .. }
+        | Primitive::Product { .. }
+        | Primitive::Table { .. }
+        | Primitive::Sum { .. }
+        | Primitive::Normalise { .. }
+        | Primitive::Move { .. }
+        | Primitive::Select { .. }
+        | Primitive::Lookup { .. } => 0,
+    });
+    program.operations().len() <= OPERATIONS_MAX
+        && candidates.fold(0, u64::saturating_add) <= CANDIDATES_MAX
+        && size(program) <= SIZE_MAX
 }
 
 /// Elements of a run, and what a verifier looks at for them: what a product adds up in columns is
-/// looked at once.
+/// looked at once. A claim about a moved value is a claim about what it is made of, again for every
+/// reader, and so on down; so whoever reads one is charged for all that.
 fn size(program: &Program) -> u64 {
     let inputs = program.inputs().iter().map(|input| u64::from(input.spec.len));
-    let operations = program.operations().iter().map(reads);
-    inputs.chain(operations).fold(0, u64::saturating_add)
+    let mut size = inputs.fold(0, u64::saturating_add);
+    // What lies below each value that may be moved.
+    let mut below = vec![0_u64; program.operations().len()];
+    for (index, operation) in program.operations().iter().enumerate() {
+        let read =
+            operation.primitive.reads().into_iter().map(|value| match program.place(value) {
+                Some(Place::Operation(source)) => below.get(source).copied().unwrap_or(u64::MAX),
+                Some(Place::Input(_) | Place::Constant(_)) | None => 0,
+            });
+        let read = read.fold(0, u64::saturating_add);
+        let own = reads(operation);
+        let (times, is_moved) = match &operation.primitive {
+            Primitive::Move { .. } | Primitive::Join { .. } | Primitive::Sum { .. } => (1, true),
+            primitive @ (Primitive::Max { .. } | Primitive::ArgMax { .. }) => {
+                (primitive.terms(), false)
+            }
+            Primitive::Linear { .. }
+            | Primitive::MatMul { .. }
+            | Primitive::Product { .. }
+            | Primitive::Table { .. }
+            | Primitive::Normalise { .. }
+            | Primitive::Select { .. }
+            | Primitive::Lookup { .. } => (1, false),
+        };
+        let own = own.saturating_add(read.saturating_mul(times));
+        size = size.saturating_add(own);
+        if is_moved && let Some(below) = below.get_mut(index) {
+            *below = own;
+        }
+    }
+    size
 }
 
 fn reads(operation: &Operation) -> u64 {

@@ -27,7 +27,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) cost: u64,
     pub(crate) bytes: &'a [u8],
     pub(crate) vouchers: &'a [Voucher],
-    /// The least fee of the transaction, which the client pays back.
+    /// What showing it had to cost, which the client pays back.
     pub(crate) fee: Amount,
 }
 

@@ -264,10 +264,11 @@ impl JobEntry {
     }
 
     /// Checks that have vouched for the whole run, or committed to that: their nodes may answer in
-    /// a dispute if the provider does not.
+    /// a dispute if the provider does not. Of a run that is checked by tiles there are none, even
+    /// if a checker computed all of it: its bond is too small to answer for the provider's.
     pub fn stand_ins(&self) -> impl Iterator<Item = &Check> {
-        let checks = self.checks.as_slice().iter();
-        checks.filter(|check| check.has_answered() && check.lot.is_none())
+        let checks = self.checks.as_slice().iter().filter(|_| self.extent == Extent::Whole);
+        checks.filter(|check| check.has_answered())
     }
 
     /// How many checkers have found the result right.

@@ -15,7 +15,7 @@
 use crate::field::{EF, F, dot_base, eq_at, int};
 use crate::plan::{
     At, Check, ColumnId, Form, Group, Holder, Layout, LinearShape, MatMulShape, Placed, Plan,
-    ProductKind, Secret, Source, Spread, Term, Tree,
+    ProductKind, Secret, Source, Spread, Term,
 };
 use crate::reads;
 use p3_field::PrimeCharacteristicRing;
@@ -56,6 +56,23 @@ pub(crate) struct Publics<'a> {
 
 /// The values of opened columns.
 pub(crate) type Openings = BTreeMap<(ColumnId, At), EF>;
+
+/// A sum of columns at points, each with its factor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Points(pub(crate) BTreeMap<(ColumnId, At), EF>);
+
+impl Points {
+    /// Adds a column at a point times a factor.
+    pub(crate) fn add(&mut self, factor: EF, column: ColumnId, at: At) {
+        *self.0.entry((column, at)).or_default() += factor;
+    }
+
+    /// The sum; `None` if a column is not opened, which is an error of ours.
+    pub(crate) fn value(&self, openings: &Openings) -> Option<EF> {
+        let term = |(key, factor): (&(ColumnId, At), &EF)| Some(*factor * *openings.get(key)?);
+        self.0.iter().map(term).sum()
+    }
+}
 
 /// A functional on a column: weights of inferences times weights of elements.
 #[derive(Clone, Debug)]
@@ -131,7 +148,7 @@ impl Plan {
                 | ProductKind::Times(_)
                 | ProductKind::MatMul(_)
                 | ProductKind::Elements { .. } => self.product_point(challenges, index).to_vec(),
-                ProductKind::Linear(_) if spec.tree != Tree::Run => {
+                ProductKind::Linear(_) if spec.tree.is_of_weights() => {
                     let operation = self.products[index].operation;
                     let point = self.accumulator_point(challenges, operation);
                     let columns = self.layout_of(operation).split_sides(point)[1];
@@ -221,12 +238,13 @@ pub(crate) struct Tally<'a> {
     plan: &'a Plan,
     challenges: &'a Challenges,
     /// What the verifier has; a prover leaves numbers out.
-    known: Option<(&'a Publics<'a>, &'a Openings)>,
+    publics: Option<&'a Publics<'a>>,
+    /// The factors of opened columns.
+    pub(crate) points: Points,
     /// The functionals of the second sum-check.
     pub(crate) functionals: BTreeMap<(ColumnId, At), Vec<Functional>>,
     /// All that is a number.
     pub(crate) constant: EF,
-    is_complete: bool,
 }
 
 impl<'a> Tally<'a> {
@@ -235,11 +253,11 @@ impl<'a> Tally<'a> {
         plan: &'a Plan,
         challenges: &'a Challenges,
         requests: &BTreeMap<usize, Request>,
-        known: Option<(&'a Publics<'a>, &'a Openings)>,
+        publics: Option<&'a Publics<'a>>,
     ) -> Self {
-        let functionals = BTreeMap::new();
-        let mut tally =
-            Self { plan, challenges, known, functionals, constant: EF::ZERO, is_complete: true };
+        let (points, functionals) = (Points::default(), BTreeMap::new());
+        let constant = EF::ZERO;
+        let mut tally = Self { plan, challenges, publics, points, functionals, constant };
         for group in &plan.groups {
             tally.group(group);
         }
@@ -414,7 +432,7 @@ impl<'a> Tally<'a> {
                 self.add_column(column, At::Slice(index), EF::ONE, &one, cells);
             }
             (Secret::General, Holder::Constant(constant)) => {
-                if let Some((publics, _)) = self.known {
+                if let Some(publics) = self.publics {
                     let table = shape.right_table(&request.columns, &publics.constants[constant]);
                     let weights = crate::field::eq_table(point);
                     let sum: EF = table.iter().zip(&weights).map(|(a, b)| *a * *b).sum();
@@ -566,41 +584,37 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Adds an opened column times a factor. A prover does without the number.
+    /// Adds an opened column times a factor.
     fn add_opened(&mut self, factor: EF, column: ColumnId, at: At) {
-        let Some((_, openings)) = self.known else { return };
-        match openings.get(&(column, at)) {
-            Some(value) => self.constant += factor * *value,
-            None => self.is_complete = false,
-        }
+        self.points.add(factor, column, at);
     }
 
-    /// Whether every number that was needed is one that the plan opens. Anything else is an error
-    /// of ours, and no proof is accepted then.
+    /// Whether every functional is one of the plan's. Anything else is an error of ours, and no
+    /// proof is accepted then.
     pub(crate) fn is_complete(&self) -> bool {
         let listed = self.plan.functionals();
-        self.is_complete && self.functionals.keys().all(|key| listed.contains(key))
+        self.functionals.keys().all(|key| listed.contains(key))
     }
 
     /// Adds a functional on a value.
     fn add(&mut self, value: ValueId, factor: EF, batch: &Arc<Vec<EF>>, cells: Vec<EF>) {
-        let sum = |known: Option<(&Publics<'_>, &Openings)>, pick: &dyn Fn(&Publics<'_>) -> EF| {
-            known.map_or(EF::ZERO, |(publics, _)| pick(publics))
+        let sum = |publics: Option<&Publics<'_>>, pick: &dyn Fn(&Publics<'_>) -> EF| {
+            publics.map_or(EF::ZERO, pick)
         };
         match self.plan.holder(value) {
             Holder::Input(index) => {
-                let number = sum(self.known, &|p| by_batch(p.inputs, index, batch, &cells));
+                let number = sum(self.publics, &|p| by_batch(p.inputs, index, batch, &cells));
                 self.constant += factor * number;
             }
             Holder::Output(index) => {
-                let number = sum(self.known, &|p| by_batch(p.outputs, index, batch, &cells));
+                let number = sum(self.publics, &|p| by_batch(p.outputs, index, batch, &cells));
                 self.constant += factor * number;
             }
             Holder::Constant(index) => {
-                let number = sum(self.known, &|p| weigh(&p.constants[index], &cells));
+                let number = sum(self.publics, &|p| weigh(&p.constants[index], &cells));
                 self.constant += factor * number * batch.iter().copied().sum::<EF>();
             }
-            Holder::Column(column) if self.plan.columns[column.0].tree != Tree::Run => {
+            Holder::Column(column) if self.plan.columns[column.0].tree.is_of_weights() => {
                 let factor = factor * batch.iter().copied().sum::<EF>();
                 let one = Arc::new(vec![EF::ONE]);
                 self.add_column(column, At::Functional, factor, &one, cells);

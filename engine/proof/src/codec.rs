@@ -45,14 +45,14 @@ impl Proof {
     /// The bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).expect("a proof in memory can be written")
+        write(self)
     }
 
     /// Names and bytes of the parts, in order.
     #[cfg(test)]
     pub(crate) fn sections(&self) -> Vec<(&'static str, usize)> {
         fn len(part: &impl Serialize) -> usize {
-            postcard::to_allocvec(part).expect("a proof in memory can be written").len()
+            write(part).len()
         }
         vec![
             ("accumulators", len(&self.clear)),
@@ -68,14 +68,23 @@ impl Proof {
 
     /// Reads a proof.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, VerifyError> {
-        if bytes.len() > PROOF_BYTES_MAX {
-            return Err(VerifyError::Size { found: bytes.len(), most: PROOF_BYTES_MAX });
-        }
-        let (proof, rest) =
-            postcard::take_from_bytes::<Self>(bytes).map_err(|_| VerifyError::Bytes)?;
-        if !rest.is_empty() || proof.to_bytes() != bytes {
-            return Err(VerifyError::Bytes);
-        }
-        Ok(proof)
+        read(bytes)
     }
+}
+
+/// The bytes of a proof or a part of one.
+pub(crate) fn write(proof: &impl Serialize) -> Vec<u8> {
+    postcard::to_allocvec(proof).expect("a proof in memory can be written")
+}
+
+/// Reads a proof that is written in the one way there is.
+pub(crate) fn read<'a, P: Serialize + Deserialize<'a>>(bytes: &'a [u8]) -> Result<P, VerifyError> {
+    if bytes.len() > PROOF_BYTES_MAX {
+        return Err(VerifyError::Size { found: bytes.len(), most: PROOF_BYTES_MAX });
+    }
+    let (proof, rest) = postcard::take_from_bytes::<P>(bytes).map_err(|_| VerifyError::Bytes)?;
+    if !rest.is_empty() || write(&proof) != bytes {
+        return Err(VerifyError::Bytes);
+    }
+    Ok(proof)
 }

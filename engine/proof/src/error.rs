@@ -85,6 +85,9 @@ pub enum VerifyError {
     /// A sum-check does not hold.
     #[error("{0} sum-check does not hold")]
     Sum(&'static str),
+    /// The equation of all products has another shape.
+    #[error("products have another shape")]
+    Products,
     /// A commitment is not opened.
     #[error("{0} are not opened")]
     Opening(&'static str),

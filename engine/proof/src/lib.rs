@@ -4,18 +4,20 @@
 //! Whoever verifies it does not run the program. `docs/proof.md` has the protocol; the argument why
 //! a false statement does not pass stands where the code is: [`plan`](mod@self) (ranges, padding),
 //! `plan/rescale.rs` (rounding), `logup.rs` (look-ups), `claims.rs` (the one equation at the end),
-//! `security.rs` (the probabilities).
+//! `security.rs` (the probabilities); and why a hiding proof shows nothing else in `hiding.rs`.
 
 mod claims;
 mod codec;
 pub mod court;
 mod error;
 mod field;
+mod hiding;
 mod logup;
 mod pcs;
 mod plan;
 mod prove;
 mod reads;
+mod replay;
 mod security;
 mod setup;
 mod statement;
@@ -28,6 +30,9 @@ mod witness;
 
 pub use codec::{PROOF_BYTES_MAX, Proof};
 pub use error::{ProveError, VerifyError};
+pub use hiding::{
+    HidingProof, HidingProver, HidingStatement, HidingVerifier, InputsCommitment, Seed, Seeds,
+};
 pub use plan::{BATCH_MAX, PlanError};
 pub use prove::Prover;
 pub use security::{Report, SECURITY_BITS_MIN, Term};

@@ -7,9 +7,9 @@
 //! are below p, because there are fewer look-ups than that. Leaves that stand for no element have
 //! the numerator 0, unused leaves are 0 / 1.
 
-use crate::claims::{Challenges, Openings};
+use crate::claims::{Challenges, Openings, Points};
 use crate::field::{EF, F, int};
-use crate::plan::{At, Form, Plan, Table};
+use crate::plan::{At, Plan, Table};
 use crate::witness::Witness;
 use p3_field::PrimeCharacteristicRing;
 
@@ -59,55 +59,72 @@ pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) ->
     Leaves { numerators, denominators }
 }
 
-/// What the verifier knows of the claim at the end: the numerator, and the denominator but for
-/// what is left to the functionals.
-pub(crate) struct Known {
-    pub(crate) numerator: EF,
-    pub(crate) denominator: EF,
+/// A number and columns at the point where the look-ups ended.
+#[derive(Default)]
+pub(crate) struct Part {
+    pub(crate) constant: EF,
+    pub(crate) points: Points,
 }
 
-/// The verifier's part of the claim at the end of the look-ups; `None` if a column is not opened.
-pub(crate) fn known(plan: &Plan, challenges: &Challenges, openings: &Openings) -> Option<Known> {
+impl Part {
+    /// The value; `None` if a column is not opened.
+    pub(crate) fn value(&self, openings: &Openings) -> Option<EF> {
+        Some(self.constant + self.points.value(openings)?)
+    }
+}
+
+/// What the verifier knows of the claim at the end: the numerator, and the denominator but for
+/// what is left to the functionals.
+#[derive(Default)]
+pub(crate) struct Known {
+    pub(crate) numerator: Part,
+    pub(crate) denominator: Part,
+}
+
+/// The verifier's part of the claim at the end of the look-ups; `None` if a term has no column,
+/// which is an error of ours.
+pub(crate) fn known(plan: &Plan, challenges: &Challenges) -> Option<Known> {
     let (alpha, beta, point) = (challenges.alpha, challenges.beta, &challenges.lookups);
-    let mut numerator = EF::ZERO;
-    let mut denominator = EF::ZERO;
+    let Known { mut numerator, mut denominator } = Known::default();
     let mut unused = EF::ONE;
     for group in &plan.groups {
         let selector = Plan::selector(challenges, group.leaf, group.layout.bits());
         unused -= selector;
-        numerator += selector * group.layout.indicator(point);
-        let part = |form: &Form| -> Option<EF> {
-            let constants = form.constant.iter();
-            let constants = constants.map(|(c, spread)| spread.eval(&group.layout, point) * *c);
-            let mut sum: EF = constants.sum();
-            for term in form.terms.iter().filter(|term| plan.is_point(group, term)) {
-                sum += *openings.get(&(plan.column_of(term)?, At::Lookups))? * term.scale;
+        numerator.constant += selector * group.layout.indicator(point);
+        denominator.constant += selector * (alpha - tag(beta, group.table));
+        for (form, power) in group.forms().zip([EF::ONE, beta, beta.square()]) {
+            let factor = -selector * power;
+            for (constant, spread) in &form.constant {
+                denominator.constant += factor * spread.eval(&group.layout, point) * *constant;
             }
-            Some(sum)
-        };
-        let shifted = alpha - tag(beta, group.table);
-        let [first, second] = &group.values;
-        let (key, value, second) = (part(&group.key)?, part(first)?, part(second)?);
-        denominator += selector * (shifted - key - beta * value - beta.square() * second);
+            for term in form.terms.iter().filter(|term| plan.is_point(group, term)) {
+                let column = plan.column_of(term)?;
+                denominator.points.add(factor * term.scale, column, At::Lookups);
+            }
+        }
     }
     for (index, table) in plan.tables.iter().enumerate() {
         let (column, leaf) = plan.multiplicities[index];
         let selector = Plan::selector(challenges, leaf, table.bits());
         unused -= selector;
-        numerator -= selector * *openings.get(&(column, At::Lookups))?;
-        let secret = match table {
-            Table::Secret { column, .. } => *openings.get(&(*column, At::Lookups))?,
+        numerator.points.add(-selector, column, At::Lookups);
+        match table {
+            Table::Secret { column, .. } => {
+                denominator.points.add(-selector * beta, *column, At::Lookups);
+            }
             Table::Range { .. }
             | Table::Clamp { .. }
             | Table::Blocks { .. }
             | Table::Pairs { .. }
-            | Table::Entries { .. } => EF::ZERO,
-        };
-        let [key, value, second] = table.eval(&point[point.len() - table.bits()..], secret);
+            | Table::Entries { .. } => {}
+        }
+        let [key, value, second] = table.eval(&point[point.len() - table.bits()..], EF::ZERO);
         let shifted = alpha - tag(beta, index);
-        denominator += selector * (shifted - key - beta * value - beta.square() * second);
+        let entry = shifted - key - beta * value - beta.square() * second;
+        denominator.constant += selector * entry;
     }
-    Some(Known { numerator, denominator: denominator + unused })
+    denominator.constant += unused;
+    Some(Known { numerator, denominator })
 }
 
 /// What keeps tables apart.

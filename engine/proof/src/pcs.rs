@@ -35,9 +35,9 @@ pub(crate) const STACK_BITS_MIN: usize = 2 * FOLD;
 pub(crate) const STACK_BITS_MAX: usize = 23;
 
 type Permutation = Poseidon2KoalaBear<16>;
-type LeafHash = PaddingFreeSponge<Poseidon2KoalaBear<24>, 24, 16, 8>;
-type NodeHash = TruncatedPermutation<Permutation, 2, 8, 16>;
-type Packed = <F as Field>::Packing;
+pub(crate) type LeafHash = PaddingFreeSponge<Poseidon2KoalaBear<24>, 24, 16, 8>;
+pub(crate) type NodeHash = TruncatedPermutation<Permutation, 2, 8, 16>;
+pub(crate) type Packed = <F as Field>::Packing;
 type Tree = MerkleTreeMmcs<Packed, Packed, LeafHash, NodeHash, 2, 8>;
 /// The sponge from which challenges are drawn.
 pub(crate) type Sponge = DuplexChallenger<F, Permutation, 16, 8>;
@@ -52,6 +52,12 @@ pub(crate) type Opening = <Whir as MultilinearPcs<EF, Sponge>>::Proof;
 /// A sponge in its first state.
 pub(crate) fn sponge() -> Sponge {
     Sponge::new(default_koalabear_poseidon2_16())
+}
+
+/// What leaves and nodes of trees are hashed with.
+pub(crate) fn hashes() -> (LeafHash, NodeHash) {
+    let leaves = LeafHash::new(default_koalabear_poseidon2_24());
+    (leaves, NodeHash::new(default_koalabear_poseidon2_16()))
 }
 
 /// Columns of one table that are opened at one point.
@@ -118,8 +124,8 @@ impl Pcs {
             return None;
         }
         let transform = Radix2DFTSmallBatch::new(1 << config.max_fft_size());
-        let leaves = LeafHash::new(default_koalabear_poseidon2_24());
-        let tree = Tree::new(leaves, NodeHash::new(default_koalabear_poseidon2_16()), 0);
+        let (leaves, nodes) = hashes();
+        let tree = Tree::new(leaves, nodes, 0);
         Some(Self { whir: Whir::new(config, transform, tree), protocol, bits })
     }
 

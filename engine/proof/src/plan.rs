@@ -7,10 +7,11 @@
 //!
 //! # Why a value is right
 //! By induction over the operations, every value that is read lies in its stated range: inputs and
-//! outputs are checked by the verifier itself, the result of a rescale or table stands in a table
-//! of numbers of the range, a maximum is one of the numbers that it is the maximum of, and a moved
-//! value is its source. So every accumulator is an integer within the bound that the program's
-//! checks admit, at most (p - 1) / 2 in magnitude, and equals the element that stands for it.
+//! outputs are checked by the verifier itself, hidden inputs are looked up in theirs, the result of
+//! a rescale or table stands in a table of numbers of the range, a maximum is one of the numbers
+//! that it is the maximum of, and a moved value is its source. So every accumulator is an integer
+//! within the bound that the program's checks admit, at most (p - 1) / 2 in magnitude, and equals
+//! the element that stands for it.
 //!
 //! # Padding
 //! Sides are padded to powers of two. Cells that stand for nothing are never looked up (their
@@ -70,13 +71,20 @@ pub(crate) enum Tree {
     Weights,
     /// That of small weights, where all together would just not fit into a power of two.
     Small,
+    /// That of hidden inputs, made by their owner.
+    Inputs,
 }
 
 impl Tree {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::Run, Self::Weights, Self::Small];
+    pub(crate) const ALL: [Self; 4] = [Self::Run, Self::Weights, Self::Small, Self::Inputs];
     /// Those of secret weights.
     pub(crate) const SECRET: [Self; 2] = [Self::Weights, Self::Small];
+
+    /// Whether its columns are the same for all inferences.
+    pub(crate) fn is_of_weights(self) -> bool {
+        Self::SECRET.contains(&self)
+    }
 }
 
 /// What stands in a column.
@@ -90,6 +98,8 @@ pub(crate) enum Role {
     Multiplicity(usize),
     /// The elements of a constant.
     Constant(usize),
+    /// The elements of a hidden input.
+    Input(usize),
     /// Nothing; there would be too few cells for a commitment.
     Filler,
 }
@@ -151,6 +161,8 @@ pub(crate) enum Lookup {
     Place(usize),
     /// The largest candidate itself.
     Largest(usize),
+    /// A hidden input, counted from the smallest number that it can be.
+    Input(usize),
 }
 
 /// A sum of products that the first sum-check proves.
@@ -314,7 +326,7 @@ pub(crate) struct Plan {
     pub(crate) normals: BTreeMap<usize, Normal>,
     pub(crate) checks: Vec<Check>,
     /// The openings of each commitment.
-    pub(crate) opened: [Vec<Opened>; 3],
+    pub(crate) opened: [Vec<Opened>; Tree::ALL.len()],
 }
 
 impl Plan {
@@ -420,6 +432,17 @@ impl Product {
             ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. } => 2,
             ProductKind::Times(_) => 3,
             ProductKind::Max(shape) => shape.taps.len() + 1,
+        }
+    }
+
+    /// How many of its claims, or differences of claims, are multiplied.
+    pub(crate) fn claims_multiplied(&self) -> usize {
+        match &self.kind {
+            ProductKind::Linear(_)
+            | ProductKind::MatMul(_)
+            | ProductKind::Elements { .. }
+            | ProductKind::Times(_) => 2,
+            ProductKind::Max(shape) => shape.taps.len(),
         }
     }
 

@@ -17,8 +17,8 @@ use crate::plan::{
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::{Mode, Statement};
 use crate::sumcheck::{self, ProductTerm};
-use crate::transcript::Transcript;
 use crate::witness::{Witness, numbers, spread_out, spread_over};
+use p3_challenger::FieldChallenger;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::{
     Fraction, FractionGkrProof, LeafNumerator, prove_fractional_gkr,
@@ -123,25 +123,26 @@ impl Prover {
             beta: transcript.draw("beta"),
             ..Challenges::default()
         };
-        let (lookups, point) = look_up(plan, shown, &challenges, hide, &mut transcript);
+        let (lookups, point) = look_up(plan, shown, &challenges, hide, transcript.sponge());
         challenges.lookups = point;
         challenges.gamma = transcript.draw("gamma");
         challenges.checks = transcript.draw_point("checks", plan.check_bits());
         let requests = plan.requests(&challenges);
-        let terms = self.products(shown, &challenges, &requests);
+        let parts = Parts { plan, model: self.runner.model() };
+        let terms = parts.products(shown, &challenges, &requests);
         let mut claims = Vec::new();
         let products = (!terms.is_empty()).then(|| {
-            let summed = sumcheck::prove(terms, plan.product_degree(), &mut transcript);
+            let summed = sumcheck::prove(terms, plan.product_degree(), transcript.sponge());
             challenges.products = summed.point;
-            claims = self.claims(shown, &challenges, summed.factors);
+            claims = parts.claims(shown, &challenges, summed.factors);
             summed.proof
         });
         transcript.absorb("claims", &claims);
         challenges.rho = transcript.draw("rho");
         let tally = Tally::new(plan, &challenges, &requests, None);
-        let terms = self.functionals(shown, &challenges, &tally.functionals);
+        let terms = parts.functionals(shown, &challenges, &tally.functionals);
         let functionals = (!terms.is_empty()).then(|| {
-            let summed = sumcheck::prove(terms, 2, &mut transcript);
+            let summed = sumcheck::prove(terms, 2, transcript.sponge());
             challenges.functionals = summed.point;
             summed.proof
         });
@@ -156,16 +157,23 @@ impl Prover {
         let clear = shown.clear.clone();
         Proof { clear, root, lookups, products, claims, functionals, opening, weights }
     }
+}
 
+/// What the tables of both sum-checks are made from, beside the witness.
+pub(crate) struct Parts<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) model: &'a Model,
+}
+
+impl Parts<'_> {
     /// The terms of the first sum-check.
-    fn products(
+    pub(crate) fn products(
         &self,
         witness: &Witness,
         challenges: &Challenges,
         requests: &BTreeMap<usize, Request>,
     ) -> Vec<ProductTerm> {
-        let plan = &self.setup.plan;
-        let model = self.runner.model();
+        let plan = self.plan;
         let mut terms = Vec::with_capacity(plan.products.len());
         for (index, product) in plan.products.iter().enumerate() {
             terms.push(match &product.kind {
@@ -173,7 +181,8 @@ impl Prover {
                     let request = &requests[&product.operation];
                     let x = |inference: usize| witness.read(plan, shape.x, inference);
                     let left = shape.left_table(&request.all_rows(), x);
-                    let weights = model.constant(shape.weights).expect("weights are a constant");
+                    let weights =
+                        self.model.constant(shape.weights).expect("weights are a constant");
                     ProductTerm::new(vec![left, shape.right_table(&request.columns, weights)])
                 }
                 ProductKind::Max(shape) => {
@@ -213,8 +222,13 @@ impl Prover {
 
     /// What is claimed at the end of the first sum-check: both factors of a linear operation; a
     /// maximum and what its taps read.
-    fn claims(&self, witness: &Witness, challenges: &Challenges, factors: Vec<Vec<EF>>) -> Vec<EF> {
-        let plan = &self.setup.plan;
+    pub(crate) fn claims(
+        &self,
+        witness: &Witness,
+        challenges: &Challenges,
+        factors: Vec<Vec<EF>>,
+    ) -> Vec<EF> {
+        let plan = self.plan;
         let mut claims = Vec::with_capacity(plan.claims());
         for (index, (product, factors)) in plan.products.iter().zip(factors).enumerate() {
             match &product.kind {
@@ -243,7 +257,7 @@ impl Prover {
         challenges: &Challenges,
         functionals: &BTreeMap<(ColumnId, At), Vec<Functional>>,
     ) -> Vec<ProductTerm> {
-        let plan = &self.setup.plan;
+        let plan = self.plan;
         let term = |(column, at): (ColumnId, At)| {
             let spec = &plan.columns[column.0];
             let cells = match at {
@@ -263,10 +277,10 @@ impl Prover {
 
     /// Secret weights at the point where a product ended, a number for each column.
     fn slice(&self, challenges: &Challenges, product: usize) -> Vec<EF> {
-        let plan = &self.setup.plan;
+        let plan = self.plan;
         let ProductKind::Linear(shape) = &plan.products[product].kind else { return Vec::new() };
         let point = plan.product_point(challenges, product);
-        let weights = self.runner.model().constant(shape.weights).expect("a constant");
+        let weights = self.model.constant(shape.weights).expect("a constant");
         let mut slice = shape.slice(point, weights);
         slice.resize(1 << crate::field::bits_of(shape.columns), EF::ZERO);
         slice
@@ -341,7 +355,7 @@ fn add_weights(plan: &Plan, column: ColumnId, at: At, functional: &Functional, t
     add_to(layout, &cells, functional, to);
 }
 
-fn add_to(layout: &Layout, cells: &[u32], functional: &Functional, to: &mut [EF]) {
+pub(crate) fn add_to(layout: &Layout, cells: &[u32], functional: &Functional, to: &mut [EF]) {
     for (inference, weight) in functional.batch.iter().enumerate() {
         let to = &mut to[inference << layout.inner_bits()..];
         for (cell, factor) in cells.iter().zip(&functional.cells) {
@@ -356,7 +370,11 @@ fn commit(plan: &Plan, tree: Tree, pcs: &Pcs, model: &Model) -> Committed {
     for column in plan.columns.iter().filter(|column| column.tree == tree) {
         let numbers: Vec<i32> = match column.role {
             Role::Constant(constant) => numbers(&model.constants()[constant]).collect(),
-            Role::Value(_) | Role::Limb(..) | Role::Multiplicity(_) | Role::Filler => Vec::new(),
+            Role::Value(_)
+            | Role::Limb(..)
+            | Role::Multiplicity(_)
+            | Role::Input(_)
+            | Role::Filler => Vec::new(),
         };
         tables.push(vec![spread_out(&column.layout, &numbers)]);
     }
@@ -371,12 +389,12 @@ pub(crate) fn points(plan: &Plan, tree: Tree, challenges: &Challenges) -> Vec<Ve
 }
 
 /// Proves the look-ups; gives the point where they end.
-fn look_up(
+pub(crate) fn look_up(
     plan: &Plan,
     witness: &Witness,
     challenges: &Challenges,
     hide: bool,
-    transcript: &mut Transcript,
+    sponge: &mut impl FieldChallenger<F>,
 ) -> (FractionGkrProof<EF>, Vec<EF>) {
     let leaves = logup::leaves(plan, witness, challenges);
     let hidden = hide.then(|| hide_imbalance(&leaves));
@@ -387,7 +405,7 @@ fn look_up(
         None => LeafNumerator::Base(&numerators),
     };
     let fraction = Fraction { n, d: &denominators };
-    let (proof, output) = prove_fractional_gkr::<F, EF, _>(fraction, transcript.sponge());
+    let (proof, output) = prove_fractional_gkr::<F, EF, _>(fraction, sponge);
     (proof, output.point.as_slice().to_vec())
 }
 

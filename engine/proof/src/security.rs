@@ -4,7 +4,7 @@
 //! conjecture about codes (the Johnson bound is a theorem). A root stands for a short list of
 //! polynomials until it is opened, so every term of our own is charged once for each of them.
 
-use crate::field::PRIME;
+use crate::field::{DEGREE, PRIME};
 use crate::pcs::Soundness;
 use crate::plan::Plan;
 
@@ -34,15 +34,6 @@ impl Report {
     pub(crate) fn new(plan: &Plan, run: Soundness, weights: &[Soundness]) -> Self {
         let candidates: f64 =
             run.candidates_log2 + weights.iter().map(|one| one.candidates_log2).sum::<f64>();
-        let field = 5.0 * (PRIME as f64).log2();
-        let of = |name: &'static str, degree: f64| {
-            let bits =
-                if degree > 0.0 { field - degree.log2() - candidates } else { f64::INFINITY };
-            Term { name, bits }
-        };
-        let leaves = 2_f64.powi(plan.leaf_bits as i32);
-        let layers = plan.leaf_bits as f64;
-        let rounds = plan.product_bits() * plan.product_degree();
         let functionals = plan.functionals();
         let second =
             functionals.iter().map(|(column, at)| plan.functional_bits(*column, *at)).max();
@@ -50,7 +41,19 @@ impl Report {
         for one in weights {
             terms.push(Term { name: "opening of weights", bits: one.bits });
         }
-        terms.extend([
+        terms.extend(Self::terms_of_plan(plan, candidates));
+        let rounds = 2.0 * second.unwrap_or(0) as f64;
+        terms.push(of_field("second sum-check", rounds, candidates));
+        Self::of(terms)
+    }
+
+    /// The terms up to the claims, each for so many candidates (log2) that roots may stand for.
+    pub(crate) fn terms_of_plan(plan: &Plan, candidates: f64) -> Vec<Term> {
+        let of = |name: &'static str, ways: f64| of_field(name, ways, candidates);
+        let leaves = 2_f64.powi(plan.leaf_bits as i32);
+        let layers = plan.leaf_bits as f64;
+        let rounds = plan.product_bits() * plan.product_degree();
+        vec![
             // Cleared of denominators the sum has degree 3 (beta^3) in each of the leaves; a zero
             // denominator is charged as much again.
             of("look-ups: alpha, beta", 6.0 * leaves),
@@ -60,10 +63,21 @@ impl Report {
             of("checks: gamma and point", (plan.checks.len() + plan.check_bits()) as f64),
             of("first sum-check", rounds as f64),
             of("claims: rho", plan.claims() as f64),
-            of("second sum-check", 2.0 * second.unwrap_or(0) as f64),
-        ]);
+        ]
+    }
+
+    /// All terms together.
+    pub(crate) fn of(mut terms: Vec<Term>) -> Self {
         terms.retain(|term| term.bits.is_finite());
         let sum: f64 = terms.iter().map(|term| 2_f64.powf(-term.bits)).sum();
         Self { terms, bits: -sum.log2() }
     }
+}
+
+/// A term of so many elements of the field for which a false statement passes, for each of the
+/// candidates (log2) that roots may stand for.
+pub(crate) fn of_field(name: &'static str, ways: f64, candidates: f64) -> Term {
+    let field = DEGREE as f64 * (PRIME as f64).log2();
+    let bits = if ways > 0.0 { field - ways.log2() - candidates } else { f64::INFINITY };
+    Term { name, bits }
 }

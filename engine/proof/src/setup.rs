@@ -101,7 +101,7 @@ impl Setup {
     ) -> Result<Self, PlanError> {
         let mode = if constants.is_some() { Mode::Public } else { Mode::Committed };
         let id = program.id();
-        let plan = plan::build(program, batch, constants)?;
+        let plan = plan::build(program, batch, constants, false)?;
         let refused = PlanError::Security { asked: SECURITY_BITS_MIN };
         let run = Pcs::new(&plan.shapes(Tree::Run)).ok_or(refused.clone())?;
         let mut weights = Vec::new();

@@ -88,7 +88,7 @@ impl Statement {
     }
 }
 
-fn check_all(
+pub(crate) fn check_all(
     inference: usize,
     what: &'static str,
     tensors: &[Tensor],

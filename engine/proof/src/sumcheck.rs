@@ -4,7 +4,7 @@
 //! first variables is not: while these are bound it is its own sum times one minus each challenge.
 
 use crate::field::{EF, F};
-use crate::transcript::Transcript;
+use p3_challenger::{FieldChallenger, GrindingChallenger};
 use p3_field::PrimeCharacteristicRing;
 use p3_sumcheck::generic_degree::{GenericDegreeProof, RoundProver};
 
@@ -30,7 +30,8 @@ impl ProductTerm {
         Self { bits: len.trailing_zeros() as usize, factors, sum, scale: EF::ONE }
     }
 
-    fn round(&self, remaining: usize, values: &mut [EF]) {
+    /// Adds its values at 0, 2, 3, … of the next variable.
+    pub(crate) fn round(&self, remaining: usize, values: &mut [EF]) {
         let half = 1 << (remaining - 1);
         for (place, value) in values.iter_mut().enumerate() {
             // Values at 0, 2, 3, …
@@ -50,7 +51,8 @@ impl ProductTerm {
         }
     }
 
-    fn fold(&mut self, remaining: usize, challenge: EF) {
+    /// Binds the next variable.
+    pub(crate) fn fold(&mut self, remaining: usize, challenge: EF) {
         if self.bits < remaining {
             self.scale *= EF::ONE - challenge;
             self.sum *= EF::ONE - challenge;
@@ -98,11 +100,15 @@ pub(crate) struct Summed {
 }
 
 /// Proves the sum of the terms.
-pub(crate) fn prove(terms: Vec<ProductTerm>, degree: usize, transcript: &mut Transcript) -> Summed {
+pub(crate) fn prove(
+    terms: Vec<ProductTerm>,
+    degree: usize,
+    sponge: &mut (impl FieldChallenger<F> + GrindingChallenger<Witness = F>),
+) -> Summed {
     let rounds = terms.iter().map(|term| term.bits).max().unwrap_or(0);
     let sum = terms.iter().map(|term| term.sum).sum();
     let mut state = State { terms, degree, remaining: rounds };
-    let (proof, point) = state.prove::<F, _>(transcript.sponge(), rounds, degree, 0, sum);
+    let (proof, point) = state.prove::<F, _>(sponge, rounds, degree, 0, sum);
     let last = |term: &ProductTerm| term.factors.iter().map(|table| table[0]).collect();
     let factors = state.terms.iter().map(last).collect();
     Summed { proof, point: point.as_slice().to_vec(), factors }
@@ -116,6 +122,7 @@ pub(crate) fn shortened(point: &[EF], bits: usize) -> EF {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transcript::Transcript;
 
     /// Goal: terms of different sizes are proven in one run. Method: the verifier's last value is
     /// the sum of the products of what is left, each times its missing variables.
@@ -129,7 +136,7 @@ mod tests {
             ProductTerm::new((0..*factors).map(|f| table(seed * 10 + f, *bits)).collect())
         });
         let mut transcript = Transcript::new("test");
-        let summed = prove(terms.collect(), 3, &mut transcript);
+        let summed = prove(terms.collect(), 3, transcript.sponge());
 
         let mut transcript = Transcript::new("test");
         let checked = summed.proof.verify(transcript.sponge(), 5, 3, 0);

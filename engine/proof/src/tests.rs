@@ -2,8 +2,8 @@
 
 mod court;
 mod lies;
-mod programs;
-mod random;
+pub(crate) mod programs;
+pub(crate) mod random;
 
 use crate::{Mode, Proof, Prover, Statement, Verifier, VerifyError};
 use programs::Net;

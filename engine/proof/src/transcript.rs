@@ -11,6 +11,7 @@ use p3_field::PrimeCharacteristicRing;
 use tg_types::Hash32;
 
 /// A transcript.
+#[derive(Clone)]
 pub(crate) struct Transcript {
     sponge: Sponge,
 }

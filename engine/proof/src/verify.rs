@@ -11,13 +11,12 @@ use crate::field::{EF, F, dot_base, eq_points, int};
 use crate::logup;
 use crate::plan::{Check, Plan, PlanError, ProductKind, Tree};
 use crate::prove::points;
+use crate::replay::{self, Gate, LookedUp};
 use crate::security::Report;
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::Statement;
-use crate::sumcheck::{SumProof, shortened};
-use crate::transcript::Transcript;
+use crate::sumcheck::shortened;
 use p3_field::PrimeCharacteristicRing;
-use p3_multi_stark::fractional_gkr::{FractionGkrOutput, verify_fractional_gkr};
 use std::sync::Arc;
 use tg_tensor::program::{MAGNITUDE_MAX, Primitive, Program};
 use tg_tensor::{Model, Tensor};
@@ -113,15 +112,16 @@ impl Verifier {
             beta: transcript.draw("beta"),
             ..Challenges::default()
         };
-        let lookups =
-            verify_fractional_gkr::<F, EF, _>(&proof.lookups, plan.leaf_bits, transcript.sponge())
-                .map_err(|_| VerifyError::Lookups)?;
-        challenges.lookups = lookups.point.as_slice().to_vec();
+        let shown = &mut |number: EF| number;
+        let lookups = replay::lookups(&proof.lookups, plan.leaf_bits, &mut transcript, shown)
+            .ok_or(VerifyError::Lookups)?;
+        challenges.lookups = lookups.point.clone();
         challenges.gamma = transcript.draw("gamma");
         challenges.checks = transcript.draw_point("checks", plan.check_bits());
         let rounds = (!plan.products.is_empty()).then_some(plan.product_bits());
         let degree = plan.product_degree();
-        let products = sum(&proof.products, rounds, degree, "first", &mut transcript)?;
+        let products = replay::sum(&proof.products, rounds, degree, &mut transcript, shown)
+            .ok_or(VerifyError::Sum("first"))?;
         challenges.products = products.point;
         if proof.claims.len() != plan.claims() {
             return Err(VerifyError::Sum("first"));
@@ -130,7 +130,8 @@ impl Verifier {
         challenges.rho = transcript.draw("rho");
         let all = plan.functionals();
         let rounds = all.iter().map(|(column, at)| plan.functional_bits(*column, *at)).max();
-        let functionals = sum(&proof.functionals, rounds, 2, "second", &mut transcript)?;
+        let functionals = replay::sum(&proof.functionals, rounds, 2, &mut transcript, shown)
+            .ok_or(VerifyError::Sum("second"))?;
         challenges.functionals = functionals.point;
         let mut openings = Openings::new();
         let at = points(plan, Tree::Run, &challenges);
@@ -157,17 +158,24 @@ impl Verifier {
     ) -> Result<(), VerifyError> {
         let plan = &self.setup.plan;
         let Replay { challenges, openings, lookups, first, second } = replay;
-        let known = logup::known(plan, challenges, openings).ok_or(VerifyError::Claims)?;
-        if known.numerator != lookups.numerator {
+        let known = logup::known(plan, challenges).ok_or(VerifyError::Claims)?;
+        let value = |part: &logup::Part| part.value(openings).ok_or(VerifyError::Claims);
+        let holds = |gate: &Gate<EF>| gate.join(gate.children) == gate.sum;
+        let is_fraction = proof.lookups.root_denominator != EF::ZERO;
+        if !is_fraction || !lookups.gates.iter().all(holds) {
             return Err(VerifyError::Lookups);
         }
-        if first_end(plan, challenges, &proof.claims) != first.1 {
+        if value(&known.numerator)? != lookups.numerator {
+            return Err(VerifyError::Lookups);
+        }
+        let ends = product_ends(plan, challenges, &proof.claims);
+        if ends.iter().map(|(_, end)| *end).sum::<EF>() != first.1 {
             return Err(VerifyError::Sum("first"));
         }
         let (inputs, outputs) = (&statement.inputs, &statement.outputs);
         let publics = Publics { inputs, outputs, constants };
         let requests = plan.requests(challenges);
-        let tally = Tally::new(plan, challenges, &requests, Some((&publics, openings)));
+        let tally = Tally::new(plan, challenges, &requests, Some(&publics));
         if !tally.is_complete() {
             return Err(VerifyError::Claims);
         }
@@ -184,14 +192,15 @@ impl Verifier {
         if end != second.1 {
             return Err(VerifyError::Sum("second"));
         }
-        let mut left = lookups.denominator - known.denominator - first.0;
+        let mut left = lookups.denominator - value(&known.denominator)? - first.0;
         left += checks(plan, challenges, outputs, &proof.clear);
         let mut power = EF::ONE;
         for claim in &proof.claims {
             power *= challenges.rho;
             left += power * *claim;
         }
-        if left != tally.constant + second.0 {
+        let opened = tally.points.value(openings).ok_or(VerifyError::Claims)?;
+        if left != tally.constant + opened + second.0 {
             return Err(VerifyError::Claims);
         }
         Ok(())
@@ -202,38 +211,10 @@ impl Verifier {
 struct Replay {
     challenges: Challenges,
     openings: Openings,
-    lookups: FractionGkrOutput<EF>,
+    lookups: LookedUp<EF>,
     /// Claimed sum and last value of each sum-check.
     first: (EF, EF),
     second: (EF, EF),
-}
-
-/// A replayed sum-check.
-#[derive(Default)]
-struct Sum {
-    sum: EF,
-    last: EF,
-    point: Vec<EF>,
-}
-
-/// Replays a sum-check, which is there if and only if it has a number of rounds.
-fn sum(
-    proof: &Option<SumProof>,
-    rounds: Option<usize>,
-    degree: usize,
-    name: &'static str,
-    transcript: &mut Transcript,
-) -> Result<Sum, VerifyError> {
-    match (proof, rounds) {
-        (None, None) => Ok(Sum::default()),
-        (Some(proof), Some(rounds)) => {
-            let (point, last) = proof
-                .verify(transcript.sponge(), rounds, degree, 0)
-                .map_err(|_| VerifyError::Sum(name))?;
-            Ok(Sum { sum: proof.claimed_sum, last, point: point.as_slice().to_vec() })
-        }
-        (None, Some(_)) | (Some(_), None) => Err(VerifyError::Sum(name)),
-    }
 }
 
 /// Notes the values of opened columns.
@@ -280,10 +261,15 @@ fn output_of(plan: &Plan, operation: usize) -> Option<usize> {
     plan.program.outputs().iter().position(|output| output.value == value)
 }
 
-/// What the first sum-check must end with, if the claims hold.
-fn first_end(plan: &Plan, challenges: &Challenges, claims: &[EF]) -> EF {
+/// What each product adds to the end of the first sum-check, if the claims hold, and how many
+/// claims are multiplied for it.
+pub(crate) fn product_ends(
+    plan: &Plan,
+    challenges: &Challenges,
+    claims: &[EF],
+) -> Vec<(usize, EF)> {
     let mut rest = claims;
-    let mut end = EF::ZERO;
+    let mut ends = Vec::with_capacity(plan.products.len());
     for (index, product) in plan.products.iter().enumerate() {
         let (claims, behind) = rest.split_at(product.claims());
         rest = behind;
@@ -303,9 +289,10 @@ fn first_end(plan: &Plan, challenges: &Challenges, claims: &[EF]) -> EF {
             }
             (ProductKind::Max(_), []) => EF::ZERO,
         };
-        end += shortened(&challenges.products, product.bits) * value;
+        let end = shortened(&challenges.products, product.bits) * value;
+        ends.push((product.claims_multiplied(), end));
     }
-    end
+    ends
 }
 
 /// The weight of a check where its product ended.
@@ -316,7 +303,12 @@ fn check_weight(plan: &Plan, challenges: &Challenges, index: usize, check: Check
 }
 
 /// What the checks must give: accumulators in the clear, and outputs that are moved values.
-fn checks(plan: &Plan, challenges: &Challenges, outputs: &[Vec<Tensor>], clear: &[i32]) -> EF {
+pub(crate) fn checks(
+    plan: &Plan,
+    challenges: &Challenges,
+    outputs: &[Vec<Tensor>],
+    clear: &[i32],
+) -> EF {
     let mut rest = clear;
     let mut sum = EF::ZERO;
     for check in &plan.checks {

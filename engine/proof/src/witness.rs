@@ -193,6 +193,10 @@ impl Witness {
                 }
                 Lookup::Place(operation) => element(operation).map(|place| [place, 0, 0]).collect(),
                 Lookup::Largest(operation) => self.largest(plan, operation),
+                Lookup::Input(input) => {
+                    let lo = plan.program.specs()[input].lo;
+                    self.values[input].iter().map(|number| [number - lo, 0, 0]).collect()
+                }
             };
             let table = &plan.tables[group.table];
             for [key, ..] in &pairs {
@@ -266,6 +270,7 @@ impl Witness {
             Source::Column(column) => match plan.columns[column.0].role {
                 Role::Limb(operation, place) => self.limbs[&operation][place].clone(),
                 Role::Value(operation) => self.values[plan.value_of(operation).index()].clone(),
+                Role::Input(input) => self.values[input].clone(),
                 Role::Multiplicity(_) | Role::Constant(_) | Role::Filler => Vec::new(),
             },
             Source::Value(value) => {
@@ -353,6 +358,7 @@ impl Witness {
             Role::Limb(operation, place) => {
                 spread_out(&column.layout, &self.limbs[&operation][place])
             }
+            Role::Input(input) => spread_out(&column.layout, &self.values[input]),
             Role::Filler => vec![F::default(); 1 << column.layout.bits()],
             Role::Multiplicity(table) => {
                 self.multiplicities[table].iter().map(|count| int((*count).into())).collect()

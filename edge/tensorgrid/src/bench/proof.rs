@@ -2,6 +2,7 @@
 
 mod ezkl;
 mod networks;
+mod ready;
 
 use super::{
     process::Memory,
@@ -14,9 +15,10 @@ use crate::{
     printer::{Printer, lines},
 };
 use ezkl::Peer;
+use ready::{Measured, Ready};
 use serde::Serialize;
 use std::{path::Path, sync::Arc, time::Instant};
-use tg_proof::{Mode, Prover, Statement, Verifier};
+use tg_proof::Mode;
 use tg_tensor::{Model, Options, Runner, Tensor};
 
 /// What the help says about `bench proof`.
@@ -24,7 +26,8 @@ pub(crate) const LONG_ABOUT: &str = "\
 Measure proofs that models were run
 
 One line for each model, mode and batch, on one thread. Public: the verifier has the weights. \
-Committed: it has a root of them, made once (setup_s). Measured are the models of --models; \
+Committed: it has a root of them, made once (setup_s). Zk: it has the weights, and of the inputs a \
+root. Measured are the models of --models; \
 digits, one and 64 inferences in a proof; vgg16, thirteen convolutions on 32 x 32 pixels, and \
 gpt2-block, a block of a transformer of 768 numbers and 12 heads on 64 tokens, both with random \
 weights.
@@ -81,7 +84,7 @@ struct Figures {
 
 /// Carries out `bench proof`.
 pub(crate) fn run(arguments: &BenchProofArguments, printer: &Printer) -> Result<Exit, Failure> {
-    let both = [Mode::Public, Mode::Committed];
+    let public = Measured::Plain(Mode::Public);
     let is_wanted = |name: &str| {
         arguments.only.is_empty() || arguments.only.iter().any(|wanted| wanted == name)
     };
@@ -98,22 +101,22 @@ pub(crate) fn run(arguments: &BenchProofArguments, printer: &Printer) -> Result<
             let model = Arc::new(imported(folder, name)?);
             let python = arguments.ezkl.as_deref();
             let peer = python.map(|python| ezkl::measure(python, folder, name)).transpose()?;
-            for mode in both {
+            for mode in Measured::ALL {
                 show(name, &model, mode, arguments.batch, peer)?;
             }
         }
     }
     if is_wanted("digits") {
         let model = Arc::new(imported_from(DIGITS, "cannot measure digits", HINT)?);
-        for (mode, batch) in both.into_iter().flat_map(|mode| [(mode, 1), (mode, BATCH)]) {
+        for (mode, batch) in Measured::ALL.into_iter().flat_map(|mode| [(mode, 1), (mode, BATCH)]) {
             show("digits", &model, mode, batch, None)?;
         }
     }
     if is_wanted("vgg16") {
-        show("vgg16", &Arc::new(networks::vgg16()), Mode::Public, 1, None)?;
+        show("vgg16", &Arc::new(networks::vgg16()), public, 1, None)?;
     }
     if is_wanted("gpt2-block") {
-        show("gpt2-block", &Arc::new(networks::gpt2_block()), Mode::Public, 1, None)?;
+        show("gpt2-block", &Arc::new(networks::gpt2_block()), public, 1, None)?;
     }
     Ok(Exit::Done)
 }
@@ -121,45 +124,35 @@ pub(crate) fn run(arguments: &BenchProofArguments, printer: &Printer) -> Result<
 fn measure(
     name: &'static str,
     model: &Arc<Model>,
-    (mode, batch): (Mode, usize),
+    (mode, batch): (Measured, usize),
     repeats: u32,
     peer: Option<Peer>,
 ) -> Result<Figures, Failure> {
     let what = format!("cannot measure {name}");
     forget_peak();
-    let started = Instant::now();
-    let prover = Prover::new(model.clone(), mode, batch).or_fail(&what, HINT)?;
-    let setup_s = started.elapsed().as_secs_f64();
-    let verifier = match mode {
-        Mode::Public => Verifier::public(model.clone(), batch),
-        Mode::Committed => Verifier::committed(model.program().clone(), prover.commitment(), batch),
-    };
-    let verifier = verifier.or_fail(&what, HINT)?;
     let inputs: Vec<Vec<Tensor>> = (0..batch).map(|seed| inputs(model, seed)).collect();
-    let prove = || prover.prove(inputs.clone(), b"bench".to_vec()).or_fail(&what, HINT);
+    let ready = Ready::new(model, mode, &inputs, &what)?;
     let started = Instant::now();
-    let (statement, proof) = prove()?;
+    let bytes = (ready.prove)()?;
     let first_s = started.elapsed().as_secs_f64();
-    let bytes = proof.to_bytes();
     let repeats = repeats.min((BUDGET_S / first_s) as u32).max(1);
 
     let (mut proving, mut verifying) = (Vec::new(), Vec::new());
     let scheduled = scheduled_s();
     for _ in 0..repeats {
-        proving.push(once(|| drop(std::hint::black_box(prove()))));
+        proving.push(once(|| drop(std::hint::black_box((ready.prove)()))));
     }
     let prove_cpu_s = (scheduled_s() - scheduled) / f64::from(repeats);
     for _ in 0..repeats {
-        verifying.push(verify(&verifier, &statement, &bytes).or_fail(&what, HINT)?);
+        let started = Instant::now();
+        (ready.verify)(&bytes).or_fail(&what, HINT)?;
+        verifying.push(started.elapsed().as_secs_f64());
     }
     let rss_mb = Memory::read().peak_mib;
     let verify_ms = median(verifying) * 1e3;
     let rerun_ms = rerun_ms(model, &inputs, repeats);
     let macs = networks::multiply_adds(model.program()) * batch as u64;
-    let (mode, hides) = match mode {
-        Mode::Public => ("public", "nothing"),
-        Mode::Committed => ("committed", "weights, without being zero-knowledge"),
-    };
+    let (mode, hides) = mode.names();
     Ok(Figures {
         model: name,
         mode,
@@ -169,8 +162,8 @@ fn measure(
         verify_ms,
         proof_bytes: bytes.len(),
         rss_mb,
-        setup_s,
-        security_bits: verifier.report().bits,
+        setup_s: ready.setup_s,
+        security_bits: ready.security_bits,
         rerun_ms,
         hides,
         macs,
@@ -191,16 +184,6 @@ fn rerun_ms(model: &Arc<Model>, inputs: &[Vec<Tensor>], repeats: u32) -> f64 {
     };
     rerun();
     median((0..repeats).map(|_| once(rerun)).collect()) * 1e3
-}
-
-fn verify(
-    verifier: &Verifier,
-    statement: &Statement,
-    bytes: &[u8],
-) -> Result<f64, tg_proof::VerifyError> {
-    let started = Instant::now();
-    verifier.verify(statement, bytes)?;
-    Ok(started.elapsed().as_secs_f64())
 }
 
 /// Inputs that are neither constant nor sorted.
@@ -233,7 +216,7 @@ fn forget_peak() {
 fn text(figures: &Figures) -> String {
     let Figures { model, mode, batch, .. } = figures;
     let mut rows = vec![
-        ("model", format!("{model}, {mode} weights, {batch} in a proof")),
+        ("model", format!("{model}, {mode}, {batch} in a proof")),
         (
             "  prove",
             format!(

@@ -1,12 +1,12 @@
 //! Builds the plan: one pass over the operations that outputs depend on.
 
-use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError};
+use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError, TABLE_MAX};
 use super::rescale::{Axis, Keys, Reach};
 use super::{
     At, Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup,
     Normal, Opened, Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Times, Tree,
 };
-use crate::field::{F, bits_of};
+use crate::field::{F, bits_of, int};
 use crate::pcs::{FOLD, STACK_BITS_MAX, STACK_BITS_MIN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,16 +15,18 @@ use tg_tensor::program::{
     JoinTerm, Multipliers, Operation, Place, Primitive, Program, Rescale, Spec, ValueId, Window,
 };
 
-/// The plan of a proof of `batch` inferences. Without constants they are secret.
+/// The plan of a proof of `batch` inferences. Without constants they are secret; with `hidden`
+/// inputs are, and no accumulator is shown.
 pub(crate) fn build(
     program: Arc<Program>,
     batch: usize,
     constants: Option<&[Tensor]>,
+    hidden: bool,
 ) -> Result<Plan, PlanError> {
     if !(1..=BATCH_MAX).contains(&batch) {
         return Err(PlanError::Batch { found: batch, most: BATCH_MAX });
     }
-    let mut builder = Builder::new(program, batch, constants)?;
+    let mut builder = Builder::new(program, batch, constants, hidden)?;
     for operation in 0..builder.program.operations().len() {
         if builder.holders[builder.program.value_of(operation).index()] != Holder::Dead {
             builder.operation(operation)?;
@@ -40,13 +42,14 @@ pub(super) struct Builder {
     pub(super) constants: Vec<Tensor>,
     pub(super) batch: usize,
     secret: bool,
+    hidden: bool,
     pub(super) layouts: Vec<Layout>,
     pub(super) holders: Vec<Holder>,
     pub(super) columns: Vec<Column>,
     /// Secret constants of fewer variables have a commitment of their own.
     small_bits: usize,
     /// Bundles of each commitment.
-    bundles: [usize; 3],
+    bundles: [usize; Tree::ALL.len()],
     pub(super) tables: Vec<Table>,
     /// The keys of tables that clamp.
     pub(super) allowed: BTreeMap<usize, Keys>,
@@ -65,6 +68,7 @@ impl Builder {
         program: Arc<Program>,
         batch: usize,
         constants: Option<&[Tensor]>,
+        hidden: bool,
     ) -> Result<Self, PlanError> {
         let layouts = layouts(&program, batch);
         let mut builder = Self {
@@ -73,10 +77,11 @@ impl Builder {
             constants: constants.unwrap_or_default().to_vec(),
             batch,
             secret: constants.is_none(),
+            hidden,
             layouts,
             columns: Vec::new(),
             small_bits: 0,
-            bundles: [0; 3],
+            bundles: [0; Tree::ALL.len()],
             tables: Vec::new(),
             allowed: BTreeMap::new(),
             groups: Vec::new(),
@@ -101,6 +106,10 @@ impl Builder {
             if self.secret && is_constant {
                 return Err(PlanError::SecretOutput(index));
             }
+            let is_input = matches!(program.place(output.value), Some(Place::Input(_)));
+            if self.hidden && is_input {
+                return Err(PlanError::HiddenOutput(index));
+            }
         }
         for operation in (0..program.operations().len()).rev() {
             if needed[program.value_of(operation).index()] {
@@ -114,6 +123,9 @@ impl Builder {
             let value = ValueId { number: index as u32 };
             let output = program.outputs().iter().position(|output| output.value == value);
             self.holders[index] = match (program.place(value), output) {
+                (Some(Place::Input(input)), _) if self.hidden => {
+                    Holder::Column(self.hidden_input(value, input)?)
+                }
                 (Some(Place::Input(input)), _) => Holder::Input(input),
                 (Some(Place::Constant(constant)), _) if self.secret => {
                     Holder::Column(self.secret_column(value, constant))
@@ -151,6 +163,25 @@ impl Builder {
         let tree = if is_small { Tree::Small } else { Tree::Weights };
         let bundle = self.bundle(tree);
         self.column(tree, bundle, 0, layout, Role::Constant(constant))
+    }
+
+    /// The column of a hidden input, and that its numbers are of its range.
+    fn hidden_input(&mut self, value: ValueId, input: usize) -> Result<ColumnId, PlanError> {
+        let layout = self.layouts[value.index()].clone();
+        let spec = self.program.specs()[value.index()];
+        let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
+        let (size, most) = (hi - lo + 1, TABLE_MAX);
+        if size > most {
+            return Err(PlanError::WideInput { input, numbers: size, most });
+        }
+        let bundle = self.bundle(Tree::Inputs);
+        let column = self.column(Tree::Inputs, bundle, 0, layout.clone(), Role::Input(input));
+        let table = self.table(Table::Range { size });
+        let mut key = Form::of(Source::Column(column));
+        key.plus(int(-lo));
+        let values = [Form::default(), Form::default()];
+        self.groups.push(Group { layout, table, key, values, what: Lookup::Input(input), leaf: 0 });
+        Ok(column)
     }
 
     fn bundle(&mut self, tree: Tree) -> usize {
@@ -385,7 +416,8 @@ impl Builder {
             return Ok(());
         };
         let (groups, each) = (*groups as usize, (window.channels / groups) as usize);
-        let clear = self.is_output(index) && self.batch * operation.spec.elements() <= CLEAR_MAX;
+        let is_small = self.batch * operation.spec.elements() <= CLEAR_MAX;
+        let clear = self.is_output(index) && is_small && !self.hidden;
         if clear {
             self.checks.push(Check::Clear(index));
         } else {
@@ -512,7 +544,9 @@ impl Builder {
             let columns = self.columns.iter().filter(|column| column.tree == tree);
             let cells: u64 = columns.map(|column| 1_u64 << column.layout.bits()).sum();
             let bits = cells.next_power_of_two().trailing_zeros() as usize;
-            if bits < STACK_BITS_MIN && (tree == Tree::Run || cells > 0) {
+            let is_there = tree == Tree::Run || cells > 0;
+            // A stack that hides has its own smallest size.
+            if bits < STACK_BITS_MIN && is_there && !self.hidden {
                 let layout = Layout::new(1, &[1, 1 << STACK_BITS_MIN]);
                 let bundle = self.bundle(tree);
                 self.column(tree, bundle, 0, layout, Role::Filler);

@@ -77,6 +77,19 @@ pub enum PlanError {
     /// An output that is a secret constant.
     #[error("output {0} is a constant, which a proof with secret weights would have to show")]
     SecretOutput(usize),
+    /// An output that is a hidden input.
+    #[error("output {0} is an input, which a proof that hides inputs would have to show")]
+    HiddenOutput(usize),
+    /// A hidden input whose range has too many numbers for a table.
+    #[error("input {input} can be one of {numbers} numbers, at most {most} can be hidden")]
+    WideInput {
+        /// Which input.
+        input: usize,
+        /// How many numbers.
+        numbers: i64,
+        /// How many at most.
+        most: i64,
+    },
     /// The parameters do not reach the security that is asked for.
     #[error("no parameters reach {asked} bits of security")]
     Security {

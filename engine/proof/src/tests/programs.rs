@@ -10,7 +10,7 @@ use tg_types::List;
 
 /// The networks of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Net {
+pub(crate) enum Net {
     /// Three products, as a perceptron.
     Dense,
     /// Convolutions with padding, maxima, a permutation, a residual, a table, a sum.
@@ -31,7 +31,7 @@ pub(super) enum Net {
 
 impl Net {
     /// All of them.
-    pub(super) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Dense,
         Self::Convolution,
         Self::Depthwise,
@@ -42,12 +42,12 @@ impl Net {
         Self::Wide,
     ];
 
-    pub(super) fn model(self) -> Arc<Model> {
+    pub(crate) fn model(self) -> Arc<Model> {
         self.model_with(0)
     }
 
     /// The same program with other weights of the same bounds.
-    pub(super) fn model_with(self, turn: i64) -> Arc<Model> {
+    pub(crate) fn model_with(self, turn: i64) -> Arc<Model> {
         let mut net = Builder::new(turn);
         match self {
             Self::Dense => dense(&mut net),
@@ -62,7 +62,7 @@ impl Net {
         Arc::new(net.finish())
     }
 
-    pub(super) fn inputs(self, seed: i64) -> Vec<Tensor> {
+    pub(crate) fn inputs(self, seed: i64) -> Vec<Tensor> {
         let model = self.model();
         let inputs = model.program().inputs().iter();
         inputs.map(|input| tensor(&input.spec, seed * 1_001 + 17)).collect()

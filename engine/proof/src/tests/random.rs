@@ -10,7 +10,7 @@ use tg_tensor::{Model, Tensor, sample};
 
 /// A part of a random program that can be proven: the latest operation of which that is true, as
 /// the only output.
-fn provable(model: &Model) -> Option<Arc<Model>> {
+pub(crate) fn provable(model: &Model) -> Option<Arc<Model>> {
     let program = model.program();
     for operation in (0..program.operations().len()).rev() {
         let value = program.value_of(operation);
@@ -35,7 +35,7 @@ fn provable(model: &Model) -> Option<Arc<Model>> {
 }
 
 /// The same tensor with one element changed to another of its range; `None` if there is no other.
-fn changed(
+pub(crate) fn changed(
     u: &mut Unstructured<'_>,
     tensor: &Tensor,
     model: &Model,

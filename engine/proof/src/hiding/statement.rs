@@ -1,0 +1,138 @@
+//! What a hiding proof is about, and what its owner commits to.
+
+use crate::error::VerifyError;
+use crate::field::F;
+use crate::pcs::Root;
+use crate::plan::{Holder, Plan};
+use crate::statement::{PROOF_FORMAT, check_all};
+use p3_field::{PrimeCharacteristicRing, PrimeField32};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tg_tensor::Tensor;
+use tg_tensor::program::Spec;
+use tg_types::Hash32;
+use tg_types::hash::{Tag, tagged};
+
+const STATEMENT_TAG: Tag = Tag::new("tensorgrid/proof-hiding-statement");
+const SEED_TAG: Tag = Tag::new("tensorgrid/proof-hiding-seed");
+
+/// Where randomness comes from: 32 bytes from the system's generator, used for one thing, known to
+/// nobody from whom that thing is to be hidden.
+pub struct Seed([u8; 32]);
+
+impl Seed {
+    /// A seed of these bytes.
+    #[must_use]
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// A generator for one purpose. Should a seed be used again, then at least not for other
+    /// `data` with the same randomness.
+    pub(crate) fn generator(&self, data: &[u8]) -> StdRng {
+        StdRng::from_seed(*tagged(SEED_TAG, &[&self.0, data]).as_bytes())
+    }
+}
+
+impl std::fmt::Debug for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seed(hidden)")
+    }
+}
+
+/// A hiding commitment to the inputs of all inferences. One proof may be made about it: a second
+/// one would show more than it hides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputsCommitment([u32; 8]);
+
+impl InputsCommitment {
+    /// The bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(self.0) {
+            *to = word.to_be_bytes();
+        }
+        bytes
+    }
+
+    /// Reads a commitment; `None` if it does not consist of elements of the field.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
+        let mut words = [0; 8];
+        for (word, from) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            *word = u32::from_be_bytes(*from);
+        }
+        words.iter().all(|word| *word < F::ORDER_U32).then_some(Self(words))
+    }
+
+    pub(crate) fn of(root: &Root) -> Self {
+        let mut words = [0; 8];
+        for (word, element) in words.iter_mut().zip(root.roots().iter().flatten()) {
+            *word = element.as_canonical_u32();
+        }
+        Self(words)
+    }
+
+    pub(crate) fn root(&self) -> Root {
+        Root::new(vec![self.0.map(F::from_u32)])
+    }
+}
+
+/// That a program turns inputs, of which there is only a commitment, into these outputs, once for
+/// each inference.
+///
+/// Which program and which weights, the verifier knows by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HidingStatement {
+    /// The commitment to the inputs.
+    pub inputs: InputsCommitment,
+    /// The outputs of each inference, in the program's order.
+    pub outputs: Vec<Vec<Tensor>>,
+    /// What the proof is for, such as chain, job and provider: a proof made for one context is
+    /// none for another.
+    pub context: Vec<u8>,
+}
+
+impl HidingStatement {
+    /// The digest that the transcript begins with.
+    pub(crate) fn digest(&self, program: &Hash32, weights: &Hash32) -> Hash32 {
+        let batch = (self.outputs.len() as u32).to_be_bytes();
+        let mut bytes = Vec::new();
+        for tensor in self.outputs.iter().flatten() {
+            tensor.append_bytes(0..tensor.len(), &mut bytes);
+        }
+        let length = (self.context.len() as u64).to_be_bytes();
+        let (program, weights) = (program.as_bytes(), weights.as_bytes());
+        let inputs = self.inputs.to_bytes();
+        let head: [&[u8]; 4] = [&[PROOF_FORMAT], program, weights, &batch];
+        tagged(STATEMENT_TAG, &[&head.concat(), &length, &self.context, &inputs, &bytes])
+    }
+
+    /// Checks all that needs no proof.
+    pub(crate) fn check(&self, plan: &Plan, constants: &[Tensor]) -> Result<(), VerifyError> {
+        let (found, expected) = (self.outputs.len(), plan.batch);
+        if found != expected {
+            return Err(VerifyError::Batch { found, expected });
+        }
+        let program = &plan.program;
+        let values = program.outputs().iter().map(|output| output.value.index());
+        let specs: Vec<Spec> = values.map(|value| program.specs()[value]).collect();
+        for (inference, made) in self.outputs.iter().enumerate() {
+            check_all(inference, "output", made, &specs)?;
+            for (index, output) in program.outputs().iter().enumerate() {
+                let same = match plan.holder(output.value) {
+                    Holder::Constant(constant) => &constants[constant],
+                    Holder::Output(first) => &made[first],
+                    Holder::Input(_) | Holder::Column(_) | Holder::Moved(_) | Holder::Dead => {
+                        return Err(VerifyError::Output { inference, index });
+                    }
+                };
+                if made[index] != *same {
+                    return Err(VerifyError::Output { inference, index });
+                }
+            }
+        }
+        Ok(())
+    }
+}

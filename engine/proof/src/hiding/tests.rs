@@ -27,7 +27,15 @@ fn seeds(byte: u8) -> Seeds {
 }
 
 /// Those that show no input as an output.
-const NETS: [Net; 5] = [Net::Dense, Net::Convolution, Net::Moved, Net::Attention, Net::Choices];
+const NETS: [Net; 7] = [
+    Net::Dense,
+    Net::Convolution,
+    Net::Moved,
+    Net::Attention,
+    Net::Choices,
+    Net::Normalise,
+    Net::Wide,
+];
 
 struct Proven {
     prover: HidingProver,

@@ -8,11 +8,13 @@ use crate::{Mode, Prover};
 use std::sync::Arc;
 use std::time::Instant;
 use tg_tensor::commit::Salt;
-use tg_tensor::program::{Label, Output, Parts, Program, Shape, Spec, ValueId};
+use tg_tensor::program::{
+    Label, MovePart, Operation, Output, Parts, Primitive, Program, Run, Shape, Spec, ValueId,
+};
 use tg_tensor::trace::{inputs_root, outputs_root};
 use tg_tensor::{Model, Options, Runner};
 use tg_types::{
-    Bytes, Decode as _, Encode as _, GenesisHash, Hash32, JobId, NodeId, ResultClaim,
+    Bytes, Decode as _, Encode as _, GenesisHash, Hash32, JobId, List, NodeId, ResultClaim,
     ResultVerifier as _, ShownBy,
 };
 
@@ -178,10 +180,49 @@ fn programs_that_cannot_be_shown_have_no_cost() {
     let parts = Parts { inputs: vec![input], outputs, ..Parts::default() };
     let program = Program::new(parts).expect("a program");
     assert!(costs(&program).rerun.is_some());
-    for net in [Net::Choices, Net::Normalise] {
-        let costs = costs(net.model().program());
-        assert_eq!((costs.proof, costs.rerun.is_some()), (None, true), "{net:?}");
-    }
+}
+
+/// Moves of two numbers, each made of the two of the one before in as many parts.
+fn moves(count: u32, parts: u32) -> Program {
+    let spec = Spec { len: 2, lo: -128, hi: 127 };
+    let (label, shape) = (|| Label::lossy("x"), || Shape::new(vec![2]).expect("short"));
+    let input = tg_tensor::program::Input { label: label(), shape: shape(), spec, scaling: None };
+    let each = 2 / parts;
+    let operation = |number: u32| {
+        let part = |part: u32| {
+            let run = Run::Read { start: part * each, step: 1, count: each };
+            let offsets = vec![List::new(vec![run]).expect("one")];
+            let offsets = List::new(offsets).expect("one");
+            MovePart { value: ValueId { number }, offsets }
+        };
+        let parts = List::new((0..parts).map(part).collect()).expect("few");
+        let sides = List::new(vec![2]).expect("one");
+        let primitive = Primitive::Move { sides, axis: 0, parts, fill: 0 };
+        Operation { label: label(), spec, primitive }
+    };
+    let outputs = vec![Output {
+        label: label(),
+        shape: shape(),
+        value: ValueId { number: count },
+        scaling: None,
+    }];
+    let operations = (0..count).map(operation).collect();
+    Program::new(Parts { inputs: vec![input], operations, outputs, ..Parts::default() })
+        .expect("a program")
+}
+
+/// Goal: no program takes validators longer than a block has time, not even to find that out.
+/// Method: moves that double the ways down to the input, and more of them than may be.
+#[test]
+fn programs_whose_plans_explode_are_not_planned() {
+    let costs = |count, parts| {
+        let costs = costs(&moves(count, parts));
+        (costs.proof.is_some(), costs.rerun.is_some())
+    };
+    assert_eq!(costs(3, 2), (true, true));
+    assert_eq!(costs(60, 2), (false, false));
+    assert_eq!(costs(100, 1), (true, true));
+    assert_eq!(costs(600, 1), (false, false));
 }
 
 /// Goal: the stated cost covers the time. Method: the networks of the tests, a generous factor for

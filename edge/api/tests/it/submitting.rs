@@ -8,6 +8,7 @@ use tg_api::{
     text::Hex,
     view::StatusWord,
 };
+use tg_types::tx::PROOF_TX_BYTES_MAX;
 use tg_types::{Encode as _, Lane, Nonce, SecretKey, Signature, TxId};
 
 fn next_nonce(world: &World, client: &mut Client) -> Nonce {
@@ -89,7 +90,7 @@ pub(crate) fn refused_transactions_say_why(world: &World) {
     let far = world.transfer(account(202), tgrid(1), Nonce::new(nonce.get() + 1_000_000));
     let cases = [
         (vec![1, 2, 3], "malformed"),
-        (vec![0; 20_000], "tx_too_large"),
+        (vec![0; PROOF_TX_BYTES_MAX + 1], "tx_too_large"),
         (forged.to_bytes(), "signature_invalid"),
         (poor.to_bytes(), "fee_not_covered"),
         (cheap.to_bytes(), "fee_too_low"),

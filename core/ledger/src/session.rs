@@ -272,7 +272,9 @@ impl<'a> Session<'a> {
                 run::reveal(self, call, results.as_slice(), vouchers.as_slice())?;
             }
             Action::ProveResult { job, result, cost, shown, vouchers } => {
+                let floor = fee::floor(&self.params, call.size_bytes, &body.action);
                 let fee = fee::shown(&self.params, call.size_bytes, *cost, result.package_bytes);
+                let fee = fee.min(floor);
                 let (cost, bytes, vouchers) = (*cost, shown.as_slice(), vouchers.as_slice());
                 prove::prove(self, call, &Shown { job, result, cost, bytes, vouchers, fee })?;
             }

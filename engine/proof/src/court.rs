@@ -180,6 +180,9 @@ fn bytes_of<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> Vec<u8> {
 /// If it is not shown to be right.
 pub fn verify(program: &[u8], claim: &ResultClaim, shown: &[u8]) -> Result<Verified, CourtError> {
     let program = Program::from_bytes(program)?;
+    if program.id() != claim.program {
+        return Err(CourtError::Other("programs"));
+    }
     let shown = Shown::from_bytes(shown)?;
     let (inputs, outputs) = numbers(&program, shown.numbers.as_slice())?;
     if inputs_root(&inputs, &Salt::new(shown.salt)) != claim.inputs {

@@ -220,6 +220,10 @@ pub(crate) async fn run(
         Work::Tensor { .. } => {
             let inputs = content.tensor_inputs().await?;
             check_result_key(&inputs.result_to, &entry.spec)?;
+            // Whoever names another's package in a job of its own must not have it published.
+            if entry.spec.tier.shown_by().is_some() && inputs.tier != entry.spec.tier {
+                return Err(WorkError::Kind);
+            }
             let done = run_tensor(config, tools, &entry.spec, inputs).await?;
             proved = show(config, tools, (job, node), &entry.spec, &done).await?;
             done

@@ -23,7 +23,7 @@ use super::limits::{PlanError, STEP_TAPS_MAX, TABLE_MAX, TAPS_MAX};
 use super::rescale::Axis;
 use super::{
     Check, ColumnId, Form, Holder, Lookup, MatMulShape, MaxShape, Placed, Product, ProductKind,
-    Source, Spread, Table, Tree,
+    Source, Spread, Table,
 };
 use crate::field::{F, PRIME, bits_of, int};
 use p3_field::{Field, PrimeCharacteristicRing};
@@ -147,7 +147,7 @@ impl Builder {
                 let values = crate::witness::numbers(&self.constants[constant]).collect();
                 Table::Entries { from: 0, values }
             }
-            Holder::Column(column) if self.columns[column.0].tree != Tree::Run => {
+            Holder::Column(column) if self.columns[column.0].tree.is_of_weights() => {
                 Table::Secret { column, layout: self.layouts[table.index()].clone() }
             }
             Holder::Column(_)

@@ -35,7 +35,7 @@
 //! many of these as are left of n - 11 i, so that together they have n.
 
 use super::build::Builder;
-use super::limits::PlanError;
+use super::limits::{PlanError, TABLE_MAX};
 use super::rescale::{Reach, half, limbs, summed};
 use super::{ColumnId, Form, Layout, Lookup, Placed, Source, Table};
 use crate::field::{F, PRIME, bits_of, int};
@@ -141,6 +141,10 @@ impl Normal {
         let to = ((half(shift) + product) >> shift) + self.zero;
         if lo <= from && to <= hi {
             return true;
+        }
+        // The sign of what is clamped is looked up in a table of the range.
+        if hi - lo + 3 > TABLE_MAX {
+            return false;
         }
         let widths = limbs(bits_of((to - hi).max(lo - from).max(1) as usize) as u8);
         let most = 1_i64 << widths.iter().sum::<u8>();

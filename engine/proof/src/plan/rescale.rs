@@ -109,7 +109,8 @@ pub(crate) enum Clamping {
     /// By the limbs of how far it lies outside of one end, and of how far the element lies inside:
     /// it cannot leave the range at the other end.
     End(End),
-    /// Not at all: it is the element. The limbs are those of how far it is from the smallest.
+    /// Not at all: it is the element. The limbs are those of how far it is from the smallest;
+    /// without any it is the smallest, which has to be said if something was dropped.
     Plain(i64, Vec<u8>),
 }
 
@@ -295,9 +296,9 @@ impl Builder {
             (Clamping::Excess(_), [sign, excess]) => {
                 self.by_excess(operation, &key, &inside, [*sign, *excess]);
             }
-            (Clamping::Plain(from, widths), _) => {
+            (Clamping::Plain(from, _), _) => {
                 let element = Form::of(Source::Value(self.program.value_of(operation)));
-                if !widths.is_empty() {
+                if rescale.shift > 0 {
                     let mut stated = inside;
                     stated.plus(int(*from));
                     self.same(operation, &key, &stated);

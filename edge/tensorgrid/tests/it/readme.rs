@@ -82,6 +82,10 @@ fn commands_of_figures_run_slow() {
         rows.filter_map(|row| row.split('`').rev().nth(1)?.strip_prefix(PROGRAM)).collect();
     assert!(commands.len() > 3, "{commands:?}");
     for command in commands.into_iter().filter(|command| *command != "up") {
+        if command.split(' ').any(|word| word == "DIR") {
+            eprintln!("skipped, because it needs files that are not ours to keep here: {command}");
+            continue;
+        }
         run(&home, command);
     }
 }

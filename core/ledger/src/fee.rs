@@ -104,8 +104,11 @@ mod tests {
         let jobs = JobParams { keep_fee_per_mib: Amount::constant(100), ..Params::local().jobs };
         let params = Params { fee_floor_per_byte: Amount::constant(1), jobs, ..Params::local() };
         let voucher = |sizes: &[(u8, u64)]| {
-            let package =
-                |(id, bytes): &(u8, u64)| PackageRef { id: Hash32::new([*id; 32]), bytes: *bytes };
+            let package = |(id, bytes): &(u8, u64)| PackageRef {
+                id: Hash32::new([*id; 32]),
+                bytes: *bytes,
+                key_escrow: None,
+            };
             let signature = SeatSignature { seat: 0, signature: Signature::new([0; 64]) };
             Voucher {
                 packages: List::new(sizes.iter().map(package).collect()).expect("a few"),

@@ -2,9 +2,9 @@
 //!
 //! A job waits in the queue until a node is found ([`place`]); the node runs it, commits to its
 //! result and shows it ([`run`]), or shows it with a proof ([`prove`]); what the tier asks for
-//! follows ([`draw`], [`check`], [`dispute`]); the end is a settlement ([`settle`]). Every step has
-//! a date by which it must happen ([`miss`]). Packages that do not open have a court of their own
-//! ([`complaint`]). The whole path with all times and losses is in `docs/protocol.md`.
+//! follows ([`draw`], [`check`], [`keyless`], [`dispute`]); the end is a settlement ([`settle`]).
+//! Every step has a date by which it must happen ([`miss`]). Packages that do not open have a court
+//! of their own ([`complaint`]). The whole path with all times and losses is in `docs/protocol.md`.
 //!
 //! A closed job stays readable for the retention time; then the due queue forgets it, so that the
 //! state holds no history.
@@ -14,6 +14,7 @@ pub(crate) mod check;
 pub(crate) mod complaint;
 pub(crate) mod dispute;
 pub(crate) mod draw;
+pub(crate) mod keyless;
 pub(crate) mod miss;
 pub(crate) mod place;
 pub(crate) mod prove;
@@ -84,7 +85,7 @@ pub(crate) fn submit(
     // Signatures are costly, so everything else is checked and loaded before.
     let vouched = Vouched::by(session, vouchers);
     for spec in specs {
-        vouched.check(spec.package, spec.package_bytes)?;
+        vouched.check(spec.package_ref())?;
     }
 
     account::set_balance(session, call.slot, left);

@@ -118,6 +118,7 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
         }
         Action::GiveUp { job, .. }
         | Action::ProveResult { job, .. }
+        | Action::LackKey { job }
         | Action::Object { job }
         | Action::AnswerDispute { job, .. }
         | Action::PickClaim { job, .. }

@@ -25,7 +25,7 @@ use crate::fee;
 use crate::job::complaint::{self, ComplaintEntry};
 use crate::job::dispute::{self, DisputeEntry};
 use crate::job::prove::{self, Shown};
-use crate::job::{self, JobEntry, check, run};
+use crate::job::{self, JobEntry, check, keyless, run};
 use crate::list::{ListHead, ListPage};
 use crate::log::LogEntry;
 use crate::node::{self, NodeEntry, OwnerSeat};
@@ -281,6 +281,7 @@ impl<'a> Session<'a> {
             Action::GiveUp { job, failure: _ } => run::give_up(self, call, job)?,
             Action::CommitChecks { seals } => check::commit(self, call, seals.as_slice())?,
             Action::RevealChecks { answers } => check::reveal(self, call, answers.as_slice())?,
+            Action::LackKey { job } => keyless::lack(self, call, job)?,
             Action::Object { job } => dispute::open(self, call, job)?,
             Action::AnswerDispute { job, answer } => dispute::answer(self, call, job, answer)?,
             Action::PickClaim { job, child } => dispute::pick(self, call, job, *child)?,

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use tg_types::ids::Hash32;
 use tg_types::voucher::{PackageRef, Voucher, count_holders};
 use tg_types::{CheckedTx, Reason};
 
@@ -43,10 +42,10 @@ impl Vouched {
         Self(Some(packages.copied().collect()))
     }
 
-    /// Refuses a package that is not held.
-    pub(crate) fn check(&self, id: Hash32, bytes: u64) -> Result<(), Reason> {
+    /// Refuses a package that is not held, or whose key others keep than is said.
+    pub(crate) fn check(&self, package: PackageRef) -> Result<(), Reason> {
         match &self.0 {
-            Some(held) if !held.contains(&PackageRef { id, bytes }) => Err(Reason::PackageNotHeld),
+            Some(held) if !held.contains(&package) => Err(Reason::PackageNotHeld),
             Some(_) | None => Ok(()),
         }
     }

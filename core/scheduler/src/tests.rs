@@ -34,6 +34,7 @@ fn spec() -> JobSpec {
         work: Work::Opaque { task: Hash32::new([1; 32]) },
         package: Hash32::new([2; 32]),
         package_bytes: 1,
+        key_escrow: tg_types::KeyEscrow::Validators,
         result_key: ResultKey::NONE,
         needs: Needs::ANY,
         tier: Tier::Trusted,

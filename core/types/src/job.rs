@@ -10,6 +10,7 @@ use crate::hash::{Tag, tagged};
 use crate::ids::{Hash32, NodeId};
 use crate::node::{DeviceKind, Features};
 use crate::tick::DurationMs;
+use crate::voucher::PackageRef;
 use crate::wire;
 
 /// The fewest replicas of a redundant job: one alone agrees with anything.
@@ -174,6 +175,17 @@ wire! {
 }
 
 wire! {
+    /// Who keeps the key of a run's inputs while the job waits and runs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum KeyEscrow {
+        /// Validators, each a share of it: the owner may be offline.
+        Validators = 1,
+        /// Nobody but the owner, who has to be online.
+        None = 2,
+    }
+}
+
+wire! {
     /// A job: what to compute, on what kind of machine, for how much and how surely.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct JobSpec {
@@ -183,6 +195,8 @@ wire! {
         pub package: Hash32,
         /// Bytes of the package.
         pub package_bytes: u64,
+        /// Who keeps the package's key. Vouchers say the same, so nobody can state it falsely.
+        pub key_escrow: KeyEscrow,
         /// The key to which the result is to be sealed.
         pub result_key: ResultKey,
         /// Where it can run.
@@ -195,6 +209,14 @@ wire! {
         pub run_max: DurationMs,
         /// How long the job may take in all before the escrow goes back.
         pub expires_after: DurationMs,
+    }
+}
+
+impl JobSpec {
+    /// The package as vouchers name it.
+    pub const fn package_ref(&self) -> PackageRef {
+        let (id, bytes) = (self.package, self.package_bytes);
+        PackageRef { id, bytes, key_escrow: Some(self.key_escrow) }
     }
 }
 
@@ -215,6 +237,11 @@ wire! {
 }
 
 impl RunResult {
+    /// The package as vouchers name it.
+    pub const fn package_ref(&self) -> PackageRef {
+        PackageRef { id: self.package, bytes: self.package_bytes, key_escrow: None }
+    }
+
     const SEAL: Tag = Tag::new("tensorgrid/result");
 
     /// What a provider commits to before anybody sees the result. It names the provider, so that

@@ -147,6 +147,8 @@ reasons! {
     ProofHashWrong = 263, "proof_hash_wrong", "The result does not name what is shown.";
     ProgramNotShowable = 264, "program_not_showable",
         "Runs of this program cannot be proven, or it is too large to be run by everybody.";
+    KeyInShares = 270, "key_in_shares",
+        "Validators have shares of this job's key, so its owner cannot withhold it.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";
@@ -225,6 +227,12 @@ reasons! {
         "A checker's answer does not show that it looked, so it counts as missed.";
     TilesNotShown = 360, "tiles_not_shown",
         "A checker recomputed the whole run; it says that the provider did not show its tiles.";
+    KeyLacked = 370, "key_lacked",
+        "A checker says that the owner, who keeps the key, has not handed it out.";
+    CheckExcused = 371, "check_excused",
+        "A checker had no key until its date; it is neither paid nor fined.";
+    ResultUnchecked = 372, "result_unchecked",
+        "The result was accepted unchecked, because the owner withheld the key.";
 }
 
 impl Encode for Reason {

@@ -9,6 +9,7 @@ use crate::bounded::{BoundError, List};
 use crate::codec::{Decode, DecodeError, Encode, Reader, encode_list};
 use crate::genesis::{SEATS_MAX, ValidatorSeat};
 use crate::ids::Hash32;
+use crate::job::KeyEscrow;
 use crate::key::{Batch, Domain, KeyPoints, Kind, PublicKey, SecretKey, Signature};
 use crate::wire;
 
@@ -27,6 +28,8 @@ wire! {
         pub id: Hash32,
         /// How many bytes it has.
         pub bytes: u64,
+        /// Who keeps its key, if it holds inputs of a run; nobody if it holds results.
+        pub key_escrow: Option<KeyEscrow>,
     }
 }
 

@@ -179,6 +179,9 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::DefencePassed { .. }
         | Event::CheckRefused { .. }
         | Event::TilesNotShown { .. }
+        | Event::KeyLacked { .. }
+        | Event::CheckExcused { .. }
+        | Event::ResultUnchecked { .. }
         | Event::DisputeEnded { .. }
         | Event::RunsDisagreed { .. }
         | Event::JobSettled { .. }
@@ -369,6 +372,7 @@ fn action_details(action: &Action) -> (&'static str, Details) {
         Action::RevealChecks { answers } => {
             ("reveal_checks", list.number("count", length(answers.as_slice())))
         }
+        Action::LackKey { job } => ("lack_key", list.text("job", job)),
         Action::Object { job } => ("object", list.text("job", job)),
         Action::AnswerDispute { job, .. } => ("answer_dispute", list.text("job", job)),
         Action::PickClaim { job, child } => {

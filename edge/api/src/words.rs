@@ -73,6 +73,9 @@ impl Line {
             | Event::CheckPassed { .. }
             | Event::CheckRefused { .. }
             | Event::TilesNotShown { .. }
+            | Event::KeyLacked { .. }
+            | Event::CheckExcused { .. }
+            | Event::ResultUnchecked { .. }
             | Event::CheckMissed { .. }
             | Event::DisputeOpened { .. }
             | Event::DisputeAnswered { .. }
@@ -192,6 +195,18 @@ fn of_check(event: &Event) -> Option<Line> {
                  the provider pays for that."
             );
             Line::new("Not shown", text).bad()
+        }
+        Event::KeyLacked { node, .. } => {
+            let node = short(node);
+            let text = format!("node {node} has not been handed the key by the owner.");
+            Line::new("No key", text).bad().detail()
+        }
+        Event::CheckExcused { node, .. } => {
+            let text = format!("node {} could not look without the key.", short(node));
+            Line::new("Check excused", text).bad().detail()
+        }
+        Event::ResultUnchecked { .. } => {
+            Line::new("Unchecked", "the owner withheld the key; the provider is paid.").bad()
         }
         Event::CheckMissed { node, .. } => {
             Line::new("Check missed", format!("node {} did not answer in time.", short(node)))

@@ -263,6 +263,8 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::CheckMissed { node, .. }
         | Event::CheckRefused { node, .. }
         | Event::TilesNotShown { node, .. }
+        | Event::KeyLacked { node, .. }
+        | Event::CheckExcused { node, .. }
         | Event::DisputeAnswered { node, .. }
         | Event::ProviderPaid { node, .. }
         | Event::CheckerPaid { node, .. }
@@ -288,6 +290,7 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::FeesShared { .. }
         | Event::BeaconRecorded { .. }
         | Event::ProgramRecorded { .. }
+        | Event::ResultUnchecked { .. }
         | Event::ResultNotDrawn { .. }
         | Event::DisputeOpened { .. }
         | Event::ClaimPicked { .. }

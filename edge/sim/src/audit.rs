@@ -168,6 +168,8 @@ impl Audit {
         self.burned += lost - bounty;
     }
 
+    /// Books what an event says. Nobody complains in a simulated network; bonds that moved would
+    /// show in the totals.
     fn book_event(
         &mut self,
         genesis: &Genesis,
@@ -214,24 +216,24 @@ impl Audit {
             | Event::CheckRefused { .. }
             | Event::TilesNotShown { .. }
             | Event::CheckMissed { .. }
+            | Event::CheckExcused { .. }
             | Event::DisputeAnswered { .. }
             | Event::DefencePassed { .. }
             | Event::ProgramRecorded { .. }
-            | Event::ClaimPicked { .. } => {
-                self.jobs.note(event, by.map(|(sender, _)| sender), found);
-            }
+            | Event::ClaimPicked { .. } => self.jobs.note(event, by.map(|(it, _)| it), found),
             Event::AbsenceReported { .. }
             | Event::BeaconRecorded { .. }
             | Event::ResultNotDrawn { .. }
+            | Event::KeyLacked { .. }
+            | Event::ResultUnchecked { .. }
             | Event::RunsDisagreed { .. }
             | Event::CapacityAsked { .. }
             | Event::CapacityCommitted { .. }
             | Event::CapacityDrawn { .. }
             | Event::CapacityShown { .. }
             | Event::CapacityProved { .. }
-            | Event::CapacityMissed { .. } => {}
-            // Nobody complains in a simulated network; bonds that moved would show in the totals.
-            Event::Complained { .. }
+            | Event::CapacityMissed { .. }
+            | Event::Complained { .. }
             | Event::ComplaintJudged { .. }
             | Event::ComplaintUpheld { .. }
             | Event::ComplaintRejected { .. }

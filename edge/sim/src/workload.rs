@@ -309,6 +309,7 @@ impl Actor {
             work: Work::Opaque { task },
             package: task,
             package_bytes: 1,
+            key_escrow: tg_types::KeyEscrow::Validators,
             result_key: ResultKey::NONE,
             needs: Needs { memory_mib_min, ..Needs::ANY },
             tier,

@@ -97,7 +97,8 @@ impl Charges {
 mod tests {
     use super::charges;
     use tg_types::{
-        Amount, DurationMs, Extent, Hash32, JobSpec, Needs, Params, ResultKey, Tier, Work,
+        Amount, DurationMs, Extent, Hash32, JobSpec, KeyEscrow, Needs, Params, ResultKey, Tier,
+        Work,
     };
 
     #[test]
@@ -108,6 +109,7 @@ mod tests {
             work: Work::Opaque { task: hash },
             package: hash,
             package_bytes: 0,
+            key_escrow: KeyEscrow::Validators,
             result_key: ResultKey::NONE,
             needs: Needs::ANY,
             tier,
@@ -143,6 +145,7 @@ mod tests {
             work: Work::Opaque { task: hash },
             package: hash,
             package_bytes: 0,
+            key_escrow: KeyEscrow::Validators,
             result_key: ResultKey::NONE,
             needs: Needs::ANY,
             tier: Tier::Audit,

@@ -62,7 +62,7 @@ fn commit_one(
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     let is_checking = entry.status == JobStatus::Checking;
     let check = entry.check_of(node).ok_or(Reason::CheckUnknown)?;
-    if !is_checking || check.state != CheckState::Drawn {
+    if !is_checking || !check.is_unsaid() {
         return Err(Reason::CheckNotThere.into());
     }
 
@@ -98,7 +98,7 @@ pub(crate) fn open_round(
 /// Whether nobody of a round still computes.
 fn is_round_open(entry: &JobEntry, round: u8) -> bool {
     let mut checks = entry.checks.as_slice().iter();
-    !checks.any(|check| check.round == round && check.state == CheckState::Drawn)
+    !checks.any(|check| check.round == round && check.is_unsaid())
 }
 
 /// Takes answers that were committed to.

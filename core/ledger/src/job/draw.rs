@@ -11,7 +11,7 @@ use tg_types::ids::{Hash32, JobId, NodeId};
 use tg_types::{AccountId, Amount, Bps, Event, Extent, Height, Reason, Tick, Tier, TileLot};
 
 use super::record::{Check, CheckState, Draw, JobEntry};
-use super::{SYNC_OWNERS_MIN, check, run, settle};
+use super::{SYNC_OWNERS_MIN, check, keyless, run, settle};
 use crate::error::{ApplyError, Fail, Stop};
 use crate::keys;
 use crate::list::{self, ListOf};
@@ -180,7 +180,8 @@ fn least(session: &Session<'_>, tier: Tier) -> u8 {
 }
 
 /// Draws others for checkers that did not answer. If there are none and no answer is to come, those
-/// that were given must do, or the result counts as one nobody checks.
+/// that were given must do, or the owner is why there are too few ([`keyless`]), or the result
+/// counts as one nobody checks.
 pub(crate) fn draw_again(
     session: &mut Session<'_>,
     job: &JobId,
@@ -205,8 +206,12 @@ pub(crate) fn draw_again(
     if open > 0 {
         return session.tables.jobs.put(job.as_bytes(), Some(entry));
     }
-    if entry.passed() >= usize::from(least(session, entry.spec.tier)) {
+    let least = usize::from(least(session, entry.spec.tier));
+    if entry.passed() >= least {
         return settle::accept(session, job, entry);
+    }
+    if keyless::is_withheld(&entry, least) {
+        return keyless::accept(session, job, entry);
     }
     settle::fail(session, job, entry)
 }

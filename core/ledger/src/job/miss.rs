@@ -7,7 +7,7 @@ use tg_types::ids::{JobId, NodeId};
 use tg_types::{Event, JobStatus, Reason};
 
 use super::record::{CheckState, Draw, JobEntry, RunState};
-use super::{check, dispute, draw, run, settle};
+use super::{check, dispute, draw, keyless, run, settle};
 use crate::error::Stop;
 use crate::session::Session;
 
@@ -61,13 +61,15 @@ fn miss_run(
     settle::fine(session, job, node, &run.owner)
 }
 
-/// Checkers that did not commit or answer in time are replaced.
+/// Checkers that did not commit or answer in time are replaced. Those are not to blame that said
+/// that they have no key.
 fn miss_checks(session: &mut Session<'_>, job: &JobId, mut entry: JobEntry) -> Result<(), Stop> {
     let now = session.env.tick;
     let mut late = Vec::new();
     for check in entry.checks.as_mut_slice() {
         if check.is_open() && check.deadline <= now {
-            check.state = CheckState::Missed;
+            let is_keyless = check.state == CheckState::Waiting;
+            check.state = if is_keyless { CheckState::Excused } else { CheckState::Missed };
             late.push(check.clone());
         }
     }
@@ -75,9 +77,13 @@ fn miss_checks(session: &mut Session<'_>, job: &JobId, mut entry: JobEntry) -> R
         return Ok(());
     }
     for missed in &late {
-        settle::release_check(session, missed)?;
-        settle::fine(session, job, &missed.node, &missed.owner)?;
-        session.emit(Event::CheckMissed { job: *job, node: missed.node });
+        if missed.state == CheckState::Excused {
+            keyless::excuse(session, job, missed)?;
+        } else {
+            settle::release_check(session, missed)?;
+            settle::fine(session, job, &missed.node, &missed.owner)?;
+            session.emit(Event::CheckMissed { job: *job, node: missed.node });
+        }
         check::open_round(session, job, &mut entry, missed.round)?;
     }
     draw::draw_again(session, job, entry)

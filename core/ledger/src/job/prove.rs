@@ -53,7 +53,7 @@ pub(crate) fn prove(session: &mut Session<'_>, call: &Call, shown: &Shown<'_>) -
     let program = program::bytes(session, &claim.program)?;
     // Signatures and proofs are costly, so everything else is checked and loaded before.
     let vouched = Vouched::by(session, shown.vouchers);
-    vouched.check(result.package, result.package_bytes)?;
+    vouched.check(result.package_ref())?;
     let is_right = session.rules.verifier.verify(&program, &claim, shown.bytes);
 
     if !is_right && !planted!(session.rules, TrustProofs) {

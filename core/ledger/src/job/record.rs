@@ -165,6 +165,10 @@ wire! {
         Missed = 4,
         /// It answered something that does not show that it looked: it will have missed.
         Refused = 5,
+        /// It says that it has no key, which the owner keeps; it may still get one and answer.
+        Waiting = 6,
+        /// It had no key until its date.
+        Excused = 7,
     }
 }
 
@@ -197,16 +201,31 @@ impl Check {
     pub const fn has_answered(&self) -> bool {
         match self.state {
             CheckState::Passed | CheckState::Committed { .. } | CheckState::Refused => true,
-            CheckState::Drawn | CheckState::Missed => false,
+            CheckState::Drawn | CheckState::Missed | CheckState::Waiting | CheckState::Excused => {
+                false
+            }
         }
     }
 
     /// Whether its date is still to come.
     pub const fn is_open(&self) -> bool {
         match self.state {
-            CheckState::Drawn | CheckState::Committed { .. } | CheckState::Refused => true,
-            CheckState::Passed | CheckState::Missed => false,
+            CheckState::Drawn
+            | CheckState::Waiting
+            | CheckState::Committed { .. }
+            | CheckState::Refused => true,
+            CheckState::Passed | CheckState::Missed | CheckState::Excused => false,
         }
+    }
+
+    /// Whether it may still commit to an answer.
+    pub const fn is_unsaid(&self) -> bool {
+        matches!(self.state, CheckState::Drawn | CheckState::Waiting)
+    }
+
+    /// Whether its bond stands for it as long as the job is open.
+    pub const fn is_bonded(&self) -> bool {
+        !matches!(self.state, CheckState::Missed | CheckState::Excused)
     }
 }
 
@@ -275,6 +294,12 @@ impl JobEntry {
     pub fn passed(&self) -> usize {
         let checks = self.checks.as_slice().iter();
         checks.filter(|check| matches!(check.state, CheckState::Passed)).count()
+    }
+
+    /// How many checkers had no key until their date, because the owner kept it.
+    pub fn excused(&self) -> usize {
+        let checks = self.checks.as_slice().iter();
+        checks.filter(|check| matches!(check.state, CheckState::Excused)).count()
     }
 
     /// What is claimed of the run in dispute, if the work is a tensor program.

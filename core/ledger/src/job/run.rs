@@ -123,7 +123,7 @@ pub(crate) fn reveal(
         results,
         |item| item.job,
         |session, item| {
-            vouched.check(item.result.package, item.result.package_bytes)?;
+            vouched.check(item.result.package_ref())?;
             reveal_one(session, &node, item)
         },
     )

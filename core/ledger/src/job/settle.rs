@@ -184,11 +184,11 @@ pub(crate) fn release_checks(session: &mut Session<'_>, entry: &mut JobEntry) ->
     let checks = std::mem::take(&mut entry.checks);
     let mut kept = Checks::default();
     for check in checks.as_slice() {
-        if check.state != CheckState::Missed {
+        if check.is_bonded() {
             release_check(session, check)?;
         }
         // What was found stays on record; what was never said does not.
-        if matches!(check.state, CheckState::Passed) {
+        if matches!(check.state, CheckState::Passed | CheckState::Excused) {
             let room = kept.push(check.clone());
             debug_assert!(room.is_ok(), "there are not more than before");
         }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tg_ledger::{
-    AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, CheckState, ComplaintEntry, Cursor,
-    DisputeEntry, DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry,
-    LIST_PAGE_MAX, ListHead, ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry,
-    PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys,
+    AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, ComplaintEntry, Cursor, DisputeEntry,
+    DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead,
+    ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry,
+    SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys,
 };
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
 use tg_types::{Amount, Decode, DurationMs, Encode, Height, JobStatus, Message, Tick, Tier};
@@ -167,7 +167,7 @@ impl Found {
                 add(exposed.entry(run.owner).or_default(), run.bond);
             }
             let checks = job.checks.as_slice().iter();
-            for check in checks.filter(|check| check.state != CheckState::Missed) {
+            for check in checks.filter(|check| check.is_bonded()) {
                 add(exposed.entry(check.owner).or_default(), check.bond);
             }
         }
@@ -188,7 +188,7 @@ impl Found {
                 assert!(runs.entry(run.node).or_default().insert(*id), "one run of a job");
             }
             let all = job.checks.as_slice().iter();
-            for check in all.filter(|check| check.state != CheckState::Missed) {
+            for check in all.filter(|check| check.is_bonded()) {
                 *checks.entry(check.node).or_default() += 1;
             }
         }

@@ -6,8 +6,9 @@ use tg_types::hash::sha256;
 use tg_types::tx::{OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
     AccountId, Action, Bytes, CheckAnswer, Domain, DurationMs, Event, Hash32, JobId, JobSpec,
-    JobStatus, List, Needs, NetworkKind, NodeDescriptor, NodeId, Params, Reason, ResultClaim,
-    ResultKey, ResultVerifier as _, RunResult, Status, StepJudge as _, Tier, TileLot, Work,
+    JobStatus, KeyEscrow, List, Needs, NetworkKind, NodeDescriptor, NodeId, Params, Reason,
+    ResultClaim, ResultKey, ResultVerifier as _, RunResult, Status, StepJudge as _, Tier, TileLot,
+    Work,
 };
 
 use crate::judge::{TestJudge, program_id, proof_of, right_result, tile_answer, trace_of};
@@ -54,6 +55,7 @@ pub(crate) fn spec(tier: Tier) -> JobSpec {
         },
         package: Hash32::new([9; 32]),
         package_bytes: 1_000,
+        key_escrow: KeyEscrow::Validators,
         result_key: ResultKey::NONE,
         needs: Needs::ANY,
         tier,
@@ -290,11 +292,11 @@ impl World {
         self.known(job).live().map(|run| number_of(&run.node)).collect()
     }
 
-    /// The nodes that were drawn to check a job and have not missed.
+    /// The nodes that were drawn to check a job and have neither missed nor been excused.
     pub(crate) fn checkers(&self, job: JobId) -> Vec<u8> {
         let entry = self.known(job);
         let checks = entry.checks.as_slice().iter();
-        let checks = checks.filter(|check| check.state != tg_ledger::CheckState::Missed);
+        let checks = checks.filter(|check| check.is_bonded());
         checks.map(|check| number_of(&check.node)).collect()
     }
 

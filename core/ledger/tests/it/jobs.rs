@@ -5,6 +5,7 @@ mod checks;
 mod complaints;
 mod disputes;
 mod draws;
+mod keyless;
 mod limits;
 mod programs;
 mod proofs;

@@ -5,9 +5,7 @@ use crate::judge::{STEP, answer};
 use crate::world::*;
 use tg_ledger::{Applied, ApplyError, Part, PlantedBug, apply};
 use tg_types::tx::NodeSet;
-use tg_types::{
-    Action, Amount, CheckedTx, JobId, List, Message, PackageRef, Reason, RunResult, Status, Tier,
-};
+use tg_types::{Action, Amount, CheckedTx, JobId, List, Message, Reason, RunResult, Status, Tier};
 
 /// A network that makes one mistake, or none.
 fn world_with(bug: Option<PlantedBug>) -> World {
@@ -66,8 +64,7 @@ fn planted_one_voucher_lets_a_single_validator_vouch() {
         let mut world = World::with(params);
         world.rules.planted = bug;
         let spec = job_spec(10_000);
-        let package = PackageRef { id: spec.package, bytes: spec.package_bytes };
-        let vouchers = List::new(vec![world.voucher(&[0], vec![package])]).expect("one");
+        let vouchers = List::new(vec![world.voucher(&[0], vec![spec.package_ref()])]).expect("one");
         let specs = List::new(vec![spec]).expect("one");
         let ask = Action::SubmitJobs { specs, escrow_max: Amount::CAP, vouchers };
         run_one(&mut world, account(0), ask).receipts[0].status

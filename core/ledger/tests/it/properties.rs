@@ -10,8 +10,8 @@ use tg_types::ids::AccountId;
 use tg_types::tx::NodeSet;
 use tg_types::{
     Action, Amount, CheckedTx, DurationMs, Hash32, Height, IdempotencyId, JobId, JobSpec,
-    JobStatus, Lane, List, Message, NetworkKind, NodeDescriptor, Nonce, Reason, RunFailure, Status,
-    Tier, TxBody, Work,
+    JobStatus, KeyEscrow, Lane, List, Message, NetworkKind, NodeDescriptor, Nonce, Reason,
+    RunFailure, Status, Tier, TxBody, Work,
 };
 
 /// How often every ending was seen; a history that never succeeds would prove nothing.
@@ -132,6 +132,7 @@ fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
     Ok(JobSpec {
         work,
         tier,
+        key_escrow: if u.arbitrary()? { KeyEscrow::Validators } else { KeyEscrow::None },
         pay: units(if u.ratio(1, 20)? { 99 } else { u.int_in_range(100..=3_000)? }),
         run_max: DurationMs::new(u.int_in_range(0..=4_100)?),
         expires_after: DurationMs::new(u.int_in_range(0..=21_000)?),
@@ -234,6 +235,7 @@ fn any_step(
         2..=4 => reveal_as(number, job, &result),
         5 | 6 => vouch_as(number, job, &result),
         7 | 8 => open_as(number, job, &result),
+        9 if u.arbitrary()? => Action::LackKey { job },
         9 => Action::GiveUp { job, failure },
         10 => return Ok((account(CHALLENGER), Action::Object { job })),
         11 => {

@@ -16,8 +16,8 @@ use tg_types::tx::Memo;
 use tg_types::{
     Action, Amount, Bps, Bytes, CapacityParams, CertificateCheck, CheckedTx, Decode, Device,
     DeviceKind, DurationMs, Encode, EquivocationCheck, Event, Features, Genesis, GenesisSpec,
-    Hash32, Height, IdempotencyId, JobId, JobParams, JobSpec, Kind, Lane, List, Needs, NetworkKind,
-    NodeDescriptor, Nonce, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey, RunResult,
+    Hash32, Height, IdempotencyId, JobId, JobParams, JobSpec, KeyEscrow, Kind, Lane, List, Needs,
+    NetworkKind, NodeDescriptor, Nonce, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey,
     SeatSignature, SeatSignatures, SecretKey, Signature, SignedTx, Status, Tick, Tier, TxBody,
     ValidatorSeat, Voucher, Work,
 };
@@ -100,6 +100,7 @@ pub(crate) fn job_spec(expires_after_ms: u64) -> JobSpec {
         work: Work::Opaque { task: Hash32::new([1; 32]) },
         package: Hash32::new([2; 32]),
         package_bytes: 3,
+        key_escrow: KeyEscrow::Validators,
         result_key: ResultKey::NONE,
         needs: Needs { memory_mib_min: 64, ..Needs::ANY },
         tier: Tier::Trusted,
@@ -368,16 +369,13 @@ impl World {
     pub(crate) fn vouched(&self, mut action: Action) -> Action {
         let mut packages: Vec<PackageRef> = Vec::new();
         if let Action::SubmitJobs { specs, .. } = &action {
-            let package = |it: &JobSpec| PackageRef { id: it.package, bytes: it.package_bytes };
-            packages.extend(specs.as_slice().iter().map(package));
+            packages.extend(specs.as_slice().iter().map(JobSpec::package_ref));
         }
         if let Action::RevealResults { results, .. } = &action {
-            let results = results.as_slice().iter().map(|it| it.result);
-            let package = |it: RunResult| PackageRef { id: it.package, bytes: it.package_bytes };
-            packages.extend(results.map(package));
+            packages.extend(results.as_slice().iter().map(|it| it.result.package_ref()));
         }
         if let Action::ProveResult { result, .. } = &action {
-            packages.push(PackageRef { id: result.package, bytes: result.package_bytes });
+            packages.push(result.package_ref());
         }
         packages.sort();
         packages.dedup();

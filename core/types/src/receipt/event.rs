@@ -489,6 +489,27 @@ wire! {
             /// Which node.
             node: NodeId,
         } = 54,
+        /// A checker says that the owner, who keeps the key, has not handed it out.
+        KeyLacked {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+        } = 55,
+        /// A checker's date has come without the key: it is neither paid nor fined.
+        CheckExcused {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+        } = 56,
+        /// A result was accepted unchecked: its owner withheld the key.
+        ResultUnchecked {
+            /// Of which job.
+            job: JobId,
+            /// Whose.
+            owner: AccountId,
+        } = 57,
     }
 }
 
@@ -550,6 +571,9 @@ impl Event {
             Self::DefencePassed { .. } => Reason::DefencePassed,
             Self::CheckRefused { .. } => Reason::CheckRefused,
             Self::TilesNotShown { .. } => Reason::TilesNotShown,
+            Self::KeyLacked { .. } => Reason::KeyLacked,
+            Self::CheckExcused { .. } => Reason::CheckExcused,
+            Self::ResultUnchecked { .. } => Reason::ResultUnchecked,
         }
     }
 
@@ -587,7 +611,10 @@ impl Event {
             | Self::ComplaintLapsed { job, .. }
             | Self::DefencePassed { job, .. }
             | Self::CheckRefused { job, .. }
-            | Self::TilesNotShown { job, .. } => Some(*job),
+            | Self::TilesNotShown { job, .. }
+            | Self::KeyLacked { job, .. }
+            | Self::CheckExcused { job, .. }
+            | Self::ResultUnchecked { job, .. } => Some(*job),
             Self::AccountCredited { .. }
             | Self::Transferred { .. }
             | Self::Staked { .. }

@@ -264,6 +264,11 @@ wire! {
             /// That validators hold its package.
             vouchers: Vouchers,
         } = 25,
+        /// As a drawn node, say that the owner of a job, who keeps its key, has not handed it out.
+        LackKey {
+            /// Of which job.
+            job: JobId,
+        } = 26,
     }
 }
 

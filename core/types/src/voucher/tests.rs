@@ -30,7 +30,7 @@ fn seats(count: u8) -> Vec<ValidatorSeat> {
 }
 
 fn package(number: u8) -> PackageRef {
-    PackageRef { id: Hash32::new([number; 32]), bytes: number.into() }
+    PackageRef { id: Hash32::new([number; 32]), bytes: number.into(), key_escrow: None }
 }
 
 fn packages(numbers: &[u8]) -> Packages {

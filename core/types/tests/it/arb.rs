@@ -9,10 +9,10 @@ use tg_types::tx::{
 use tg_types::{
     AccountId, Address, Amount, BlockReceipt, Bps, Bytes, ChainId, CheckAnswer, Device, DeviceKind,
     DurationMs, Event, Features, GenesisHash, Hash32, Header, HeaderDigest, Height, IdempotencyId,
-    JobId, JobParams, JobSpec, JobStatus, Kind, List, Message, Name, Needs, NodeDescriptor, NodeId,
-    Noun, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey, RunFailure, RunResult,
-    SeatSignature, SeatSignatures, SecretKey, ShownBy, Signature, StateKey, Status, Tick, Tier,
-    TxId, Voucher, Work,
+    JobId, JobParams, JobSpec, JobStatus, KeyEscrow, Kind, List, Message, Name, Needs,
+    NodeDescriptor, NodeId, Noun, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey,
+    RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, ShownBy, Signature, StateKey,
+    Status, Tick, Tier, TxId, Voucher, Work,
 };
 
 /// A type of which arbitrary values can be made.
@@ -132,7 +132,12 @@ arb_from! {
     };
     ResultKey: u => Self { nonce: Arb::arb(u)?, hash: Hash32::arb(u)? };
     Message: u => *u.choose(&[Self::Inputs, Self::Result])?;
-    PackageRef: u => Self { id: Hash32::arb(u)?, bytes: u.arbitrary()? };
+    KeyEscrow: u => if u.arbitrary()? { Self::Validators } else { Self::None };
+    PackageRef: u => Self {
+        id: Hash32::arb(u)?,
+        bytes: u.arbitrary()?,
+        key_escrow: Option::arb(u)?,
+    };
     SeatSignature: u => Self { seat: u.arbitrary()?, signature: Signature::arb(u)? };
     SeatSignatures: u => {
         let mut signatures: Vec<SeatSignature> = some(u, 1, 4)?;
@@ -145,6 +150,7 @@ arb_from! {
         work: Work::arb(u)?,
         package: Hash32::arb(u)?,
         package_bytes: u.arbitrary()?,
+        key_escrow: KeyEscrow::arb(u)?,
         result_key: ResultKey::arb(u)?,
         needs: Needs::arb(u)?,
         tier: Tier::arb(u)?,
@@ -276,7 +282,7 @@ impl<T: Arb, const MIN: usize, const MAX: usize> Arb for List<T, MIN, MAX> {
 impl Arb for Action {
     fn arb(u: &mut Unstructured<'_>) -> Result<Self> {
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=25)? {
+        Ok(match u.int_in_range(1..=26)? {
             1 => {
                 let (to, amount) = Arb::arb(u)?;
                 Self::Transfer { to, amount, memo: Bytes::arb(u)? }
@@ -313,6 +319,7 @@ impl Arb for Action {
             22 => Self::ShowCapacity { openings: Bytes::arb(u)? },
             23 => Self::Complain { job, about: Message::arb(u)?, key: Arb::arb(u)? },
             24 => Self::JudgeComplaint { job, opens: u.arbitrary()? },
+            26 => Self::LackKey { job },
             _ => {
                 let (result, cost) = Arb::arb(u)?;
                 Self::ProveResult { job, result, cost, shown: Bytes::arb(u)?, vouchers: fewer(u)? }
@@ -326,7 +333,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=54)? {
+        Ok(match u.int_in_range(1..=57)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -392,6 +399,7 @@ impl Arb for Event {
                 Self::ComplaintRejected { job, about, by: account, lost: amount }
             }
             50 => Self::ComplaintLapsed { job, about: Message::arb(u)? },
+            57 => Self::ResultUnchecked { job, owner: account },
             number => step(u, number, node, job)?,
         })
     }
@@ -423,6 +431,8 @@ fn step(u: &mut Unstructured<'_>, number: u8, node: NodeId, job: JobId) -> Resul
         52 => Event::DefencePassed { job, deadline: Tick::arb(u)? },
         53 => Event::CheckRefused { job, node },
         54 => Event::TilesNotShown { job, node },
+        55 => Event::KeyLacked { job, node },
+        56 => Event::CheckExcused { job, node },
         _ => Event::RunsDisagreed { job },
     })
 }

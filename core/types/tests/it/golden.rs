@@ -7,10 +7,10 @@ use tg_types::tx::{OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
     AccountId, Action, Amount, BlockReceipt, Bytes, CheckAnswer, Decode, Device, DeviceKind,
     Domain, DurationMs, Encode, Event, Features, Genesis, GenesisHash, Hash32, Header,
-    HeaderDigest, Height, IdempotencyId, JobId, JobSpec, Kind, Lane, List, Memo, Message, Needs,
-    NodeDescriptor, NodeId, Nonce, PackageRef, Reason, Receipt, ResultKey, RunFailure, RunResult,
-    SeatSignature, SeatSignatures, SecretKey, SignedTx, Status, Tick, Tier, TxBody, TxId, Voucher,
-    Vouchers, Work,
+    HeaderDigest, Height, IdempotencyId, JobId, JobSpec, KeyEscrow, Kind, Lane, List, Memo,
+    Message, Needs, NodeDescriptor, NodeId, Nonce, PackageRef, Reason, Receipt, ResultKey,
+    RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, SignedTx, Status, Tick, Tier,
+    TxBody, TxId, Voucher, Vouchers, Work,
 };
 
 /// The value's bytes in hex, 32 to a line, and that they decode to the value.
@@ -110,8 +110,8 @@ fn node_registration_has_these_bytes_and_this_id() {
 }
 
 /// A voucher of two seats for one package.
-fn vouchers(id: Hash32) -> Vouchers {
-    let packages = List::new(vec![PackageRef { id, bytes: 9 }]).expect("one");
+fn vouchers(id: Hash32, key_escrow: Option<KeyEscrow>) -> Vouchers {
+    let packages = List::new(vec![PackageRef { id, bytes: 9, key_escrow }]).expect("one");
     let sign = |seat: u8| {
         let secret = SecretKey::from_seed([seat; 32]);
         SeatSignature::sign(&secret, &domain(), seat, &packages)
@@ -132,6 +132,7 @@ fn jobs_have_these_bytes_and_this_id() {
         },
         package: hash(0x14),
         package_bytes: 1_000_000,
+        key_escrow: KeyEscrow::Validators,
         result_key: ResultKey { nonce: [0x16; 16], hash: hash(0x17) },
         needs: Needs {
             kind: Some(DeviceKind::Gpu),
@@ -152,7 +153,8 @@ fn jobs_have_these_bytes_and_this_id() {
         ..tensor.clone()
     };
     let specs = List::new(vec![tensor, opaque]).expect("two jobs");
-    let (escrow_max, vouchers) = (Amount::constant(900_000), vouchers(hash(0x14)));
+    let escrow_max = Amount::constant(900_000);
+    let vouchers = vouchers(hash(0x14), Some(KeyEscrow::Validators));
     let tx = signed(None, Action::SubmitJobs { specs, escrow_max, vouchers });
     let id = tx.id(&domain());
     let jobs = [JobId::of(id, 0), JobId::of(id, 1)].map(|job| job.to_string());
@@ -207,7 +209,7 @@ fn reports_have_these_bytes() {
         },
         Action::RevealResults {
             results: List::new(vec![OpenedResult { job, result, salt }]).expect("one"),
-            vouchers: vouchers(hash(0x24)),
+            vouchers: vouchers(hash(0x24), None),
         },
         Action::GiveUp { job, failure: RunFailure::PackageWrong },
         Action::CommitChecks {
@@ -238,8 +240,9 @@ fn reports_have_these_bytes() {
             result,
             cost: 0x0102_0304,
             shown: Bytes::new(bytes(b"shown")).expect("short"),
-            vouchers: vouchers(hash(0x24)),
+            vouchers: vouchers(hash(0x24), None),
         },
+        Action::LackKey { job },
     ];
     let mut lines = Vec::new();
     for action in actions {

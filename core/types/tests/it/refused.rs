@@ -8,9 +8,9 @@ use tg_types::tx::{
 };
 use tg_types::{
     AccountId, Amount, Bytes, CheckAnswer, Decode, Device, DeviceKind, DurationMs, Encode,
-    Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, List, Message, Name,
-    Needs, NodeDescriptor, NodeId, PackageRef, Receipt, ResultKey, RunFailure, RunResult,
-    SeatSignature, SeatSignatures, SecretKey, Signature, Tier, Voucher, Vouchers, Work,
+    Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, KeyEscrow, List,
+    Message, Name, Needs, NodeDescriptor, NodeId, PackageRef, Receipt, ResultKey, RunFailure,
+    RunResult, SeatSignature, SeatSignatures, SecretKey, Signature, Tier, Voucher, Vouchers, Work,
 };
 
 fn transfer() -> SignedTx {
@@ -72,7 +72,7 @@ fn transaction_with_a_field_out_of_range_is_refused() {
 fn transaction_with_an_unknown_tag_is_refused() {
     check(OPTION, 1, &[2], &DecodeError::Tag { at: OPTION, found: 2, expected: "flag (0 or 1)" });
     check(ACTION, 1, &[0], &DecodeError::Tag { at: ACTION, found: 0, expected: "Action" });
-    check(ACTION, 1, &[26], &DecodeError::Tag { at: ACTION, found: 26, expected: "Action" });
+    check(ACTION, 1, &[27], &DecodeError::Tag { at: ACTION, found: 27, expected: "Action" });
 }
 
 #[test]
@@ -116,6 +116,7 @@ fn large_spec() -> JobSpec {
         work: Work::Tensor { program: hash, weights: hash, inputs: hash, salt: hash },
         package: hash,
         package_bytes: u64::MAX,
+        key_escrow: KeyEscrow::None,
         result_key: ResultKey { nonce: [2; 16], hash },
         needs: Needs {
             kind: Some(DeviceKind::Cpu),
@@ -133,7 +134,8 @@ fn large_spec() -> JobSpec {
 
 /// So many vouchers of these many packages, each signed by these many seats.
 fn vouchers(count: usize, packages: usize, seats: u8) -> Vouchers {
-    let package = PackageRef { id: Hash32::new([1; 32]), bytes: u64::MAX };
+    let package =
+        PackageRef { id: Hash32::new([1; 32]), bytes: u64::MAX, key_escrow: Some(KeyEscrow::None) };
     let signature = Signature::new([6; 64]);
     let signatures = (0..seats).map(|seat| SeatSignature { seat, signature }).collect();
     let voucher = Voucher {
@@ -201,6 +203,7 @@ fn large_actions() -> Vec<Action> {
             shown: full(),
             vouchers: vouchers(1, 1, SEATS),
         },
+        Action::LackKey { job },
     ]
 }
 
@@ -214,7 +217,7 @@ fn largest_transaction_of_every_action_fits_the_bound() {
     let actions = large_actions();
     let mut tags: Vec<u8> = actions.iter().map(Action::tag).collect();
     tags.dedup(); // answers of checkers have two forms
-    assert_eq!(tags, (1..=25).collect::<Vec<u8>>(), "every action once");
+    assert_eq!(tags, (1..=26).collect::<Vec<u8>>(), "every action once");
     for action in actions {
         let mut tx = transfer();
         tx.body.idempotency = Some(IdempotencyId::new([9; 16]));

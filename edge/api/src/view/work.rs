@@ -165,7 +165,7 @@ pub struct CheckView {
     pub owner: Text<AccountId>,
     /// In which round it was drawn.
     pub round: u8,
-    /// "drawn", "committed", "passed" or "missed".
+    /// "drawn", "waiting" for the key, "committed", "passed", "refused", "missed" or "excused".
     pub state: String,
 }
 
@@ -177,6 +177,8 @@ impl From<&Check> for CheckView {
             CheckState::Passed => "passed",
             CheckState::Missed => "missed",
             CheckState::Refused => "refused",
+            CheckState::Waiting => "waiting",
+            CheckState::Excused => "excused",
         };
         let (node, owner) = (Text(check.node), Text(check.owner));
         Self { node, owner, round: check.round, state: state.to_owned() }
@@ -274,6 +276,11 @@ const fn status_word(status: JobStatus) -> &'static str {
     }
 }
 
+/// With the date of the next step.
+fn until(list: Listing, deadline: Tick) -> Listing {
+    list.number("deadline", deadline.get())
+}
+
 /// What an event about work says, besides its sentence. Other events say nothing here.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
 pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
@@ -289,11 +296,9 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
         | Event::JobFailed { job, owner, refund } => {
             list.text("job", job).text("owner", owner).amount("refund", *refund)
         }
-        Event::JobPlaced { job, node, run, deadline } => list
-            .text("job", job)
-            .text("node", node)
-            .number("run", *run)
-            .number("deadline", deadline.get()),
+        Event::JobPlaced { job, node, run, deadline } => {
+            until(list.text("job", job).text("node", node).number("run", *run), *deadline)
+        }
         Event::RunEnded { job, node, why } => {
             list.text("job", job).text("node", node).text("why", why)
         }
@@ -312,14 +317,15 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
         | Event::CheckPassed { job, node }
         | Event::CheckRefused { job, node }
         | Event::TilesNotShown { job, node }
+        | Event::KeyLacked { job, node }
+        | Event::CheckExcused { job, node }
         | Event::CheckMissed { job, node } => list.text("job", job).text("node", node),
         Event::ResultNotDrawn { job } | Event::RunsDisagreed { job } => list.text("job", job),
+        Event::ResultUnchecked { job, owner } => list.text("job", job).text("owner", owner),
         Event::DisputeOpened { job, challenger, bond } => {
             list.text("job", job).text("challenger", challenger).amount("bond", *bond)
         }
-        Event::DefencePassed { job, deadline } => {
-            list.text("job", job).number("deadline", deadline.get())
-        }
+        Event::DefencePassed { job, deadline } => until(list.text("job", job), *deadline),
         Event::ClaimPicked { job, round, child } => {
             list.text("job", job).number("round", *round).number("child", *child)
         }

@@ -86,7 +86,10 @@ fn checking(entry: &JobEntry) -> Standing {
 }
 
 fn accepted(entry: &JobEntry) -> String {
-    let passed = entry.passed();
+    let (passed, excused) = (entry.passed(), entry.excused());
+    if passed == 0 && excused > 0 {
+        return "Paid unchecked: the owner withheld the key from the checkers.".to_owned();
+    }
     match entry.spec.tier {
         Tier::Trusted => "Paid on the provider's word; nothing was checked.".to_owned(),
         Tier::Redundant { .. } => {
@@ -169,6 +172,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn result_that_nobody_could_check_is_said_to_be_unchecked() {
+        let excused = Check { state: CheckState::Excused, ..passed(7) };
+        let mut entry = entry(Tier::Sync, JobStatus::Settled, Vec::new());
+        entry.checks = List::new(vec![excused.clone(), excused.clone()]).expect("few");
+        let said = Standing::of(&entry, None).sentence;
+        assert_eq!(said, "Paid unchecked: the owner withheld the key from the checkers.");
+        entry.checks = List::new(vec![excused, passed(8)]).expect("few");
+        let said = Standing::of(&entry, None).sentence;
+        assert!(said.contains("1 checker computed the same"), "{said}");
+    }
+
     fn entry(tier: Tier, status: JobStatus, runs: Vec<Run>) -> JobEntry {
         JobEntry {
             owner: owner(),
@@ -176,6 +191,7 @@ mod tests {
                 work: Work::Opaque { task: HASH },
                 package: HASH,
                 package_bytes: 1,
+                key_escrow: tg_types::KeyEscrow::Validators,
                 result_key: tg_types::ResultKey::NONE,
                 needs: Needs::ANY,
                 tier,

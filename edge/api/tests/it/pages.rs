@@ -43,6 +43,7 @@ fn submit(world: &World, count: usize) -> Vec<JobId> {
         work: Work::Opaque { task: hash },
         package: hash,
         package_bytes: 1,
+        key_escrow: tg_types::KeyEscrow::Validators,
         result_key: ResultKey::NONE,
         needs: Needs::ANY,
         tier: Tier::Trusted,

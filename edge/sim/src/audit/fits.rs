@@ -105,6 +105,9 @@ fn fits_work(sender: AccountId, action: &Action, events: &[Event]) -> bool {
             let is_mine = of == job && is_node(sender, node) && *why == Reason::RunGivenUp;
             is_mine && rest.len() <= 1 && rest.iter().all(is_failure)
         }
+        (Action::LackKey { job }, [Event::KeyLacked { job: of, node }]) => {
+            of == job && is_node(sender, node)
+        }
         (Action::Object { job }, [Event::DisputeOpened { job: of, challenger, .. }]) => {
             of == job && *challenger == sender
         }
@@ -161,6 +164,7 @@ fn follows_result(sender: AccountId, jobs: &[JobId], event: &Event) -> bool {
         | Event::CheckerPaid { job, .. }
         | Event::CheckDrawn { job, .. }
         | Event::RunsDisagreed { job }
+        | Event::ResultUnchecked { job, .. }
         | Event::JobSettled { job, .. }
         | Event::JobFailed { job, .. } => jobs.contains(job),
         _ => false,

@@ -468,6 +468,7 @@ impl JobBooks {
             | Event::CheckCommitted { .. }
             | Event::CheckPassed { .. }
             | Event::CheckRefused { .. }
+            | Event::CheckExcused { .. }
             | Event::CheckMissed { .. } => self.note_check(event, found),
             Event::TilesNotShown { job, node } => {
                 let Some(book) = book(&mut self.jobs, job, found) else { return };
@@ -536,7 +537,9 @@ impl JobBooks {
             Event::CheckCommitted { job, node } => (job, node, Some(CheckPhase::Committed)),
             Event::CheckPassed { job, node } => (job, node, Some(CheckPhase::Passed)),
             Event::CheckRefused { job, node } => (job, node, Some(CheckPhase::Refused)),
-            Event::CheckMissed { job, node } => (job, node, None),
+            Event::CheckMissed { job, node } | Event::CheckExcused { job, node } => {
+                (job, node, None)
+            }
             _ => return,
         };
         let Some(book) = book(&mut self.jobs, job, found) else { return };

@@ -43,6 +43,8 @@ impl Play {
                 }
                 CheckState::Committed { .. } | CheckState::Refused => {}
                 CheckState::Passed | CheckState::Missed => {}
+                // Nothing is sealed here, so nobody lacks a key.
+                CheckState::Waiting | CheckState::Excused => {}
             }
             job.duties.insert(party, duty);
         }
@@ -180,5 +182,5 @@ impl Play {
 /// Whether nobody of a check's round still computes.
 fn is_round_open(entry: &JobEntry, check: &Check) -> bool {
     let mut checks = entry.checks.as_slice().iter();
-    !checks.any(|other| other.round == check.round && other.state == CheckState::Drawn)
+    !checks.any(|other| other.round == check.round && other.is_unsaid())
 }

@@ -228,6 +228,7 @@ impl Play {
                 work,
                 package: Hash32::new([1; 32]),
                 package_bytes: 1,
+                key_escrow: tg_types::KeyEscrow::Validators,
                 result_key: ResultKey::NONE,
                 needs: Needs::ANY,
                 tier: self.scenario.tier,

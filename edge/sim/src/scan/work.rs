@@ -4,7 +4,7 @@
 use super::Scan;
 use crate::violation::{Invariant, Violations};
 use std::collections::BTreeMap;
-use tg_ledger::{CheckState, JobEntry, LIST_PAGE_MAX, StakeEntry};
+use tg_ledger::{JobEntry, LIST_PAGE_MAX, StakeEntry};
 use tg_types::{
     amount::Amount,
     ids::{AccountId, JobId, NodeId},
@@ -41,7 +41,7 @@ impl Scan {
         for (_, job) in self.open_jobs() {
             job.live().for_each(|run| add(run.owner, run.bond));
             let checks = job.checks.as_slice().iter();
-            let checks = checks.filter(|check| check.state != CheckState::Missed);
+            let checks = checks.filter(|check| check.is_bonded());
             checks.for_each(|check| add(check.owner, check.bond));
         }
         let exposed = |stake: &StakeEntry| u128::from(stake.exposed.units());
@@ -62,7 +62,7 @@ impl Scan {
         let mut checks: BTreeMap<NodeId, u32> = BTreeMap::new();
         for (id, job) in self.open_jobs() {
             job.live().for_each(|run| runs.entry(run.node).or_default().push(*id));
-            for check in job.checks.as_slice().iter().filter(|it| it.state != CheckState::Missed) {
+            for check in job.checks.as_slice().iter().filter(|it| it.is_bonded()) {
                 *checks.entry(check.node).or_default() += 1;
             }
         }

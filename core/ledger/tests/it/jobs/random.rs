@@ -9,8 +9,8 @@ use tg_types::ids::Noun;
 use tg_types::tx::NodeSet;
 use tg_types::{
     AccountId, Action, Amount, CheckedTx, Domain, DurationMs, Event, Hash32, JobId, JobSpec,
-    JobStatus, Lane, Message, NetworkKind, NodeId, Nonce, Params, Reason, RunFailure, RunResult,
-    Status, Tier, TxBody,
+    JobStatus, KeyEscrow, Lane, Message, NetworkKind, NodeId, Nonce, Params, Reason, RunFailure,
+    RunResult, Status, Tier, TxBody,
 };
 
 use crate::fleet::*;
@@ -87,9 +87,20 @@ impl Sight<'_> {
         let right = right_result(&self.entry.spec);
         let step = self.run_step(&right).or_else(|| {
             let result = self.entry.result()?;
-            if result == right { self.check_step(&result) } else { self.objection() }
+            let is_seen = self.is_right_or_withheld(&result, &right);
+            if is_seen { self.check_step(&result) } else { self.objection() }
         });
         step.or_else(|| self.defence())
+    }
+
+    /// Whether the owner keeps the key and does not hand it to this node.
+    fn is_withheld(&self) -> bool {
+        is_withheld(&self.entry.spec, self.number)
+    }
+
+    /// Who has no key does not see that a result is wrong.
+    fn is_right_or_withheld(&self, result: &RunResult, right: &RunResult) -> bool {
+        result == right || self.is_withheld()
     }
 
     /// Shows the truth in a dispute; as a provider or in its place, after some rounds of answers.
@@ -169,13 +180,17 @@ impl Sight<'_> {
         }
         let mut round = checks.iter().filter(|it| it.round == check.round);
         match check.state {
-            CheckState::Drawn => {
+            CheckState::Drawn if self.is_withheld() => Some(Action::LackKey { job: self.job }),
+            CheckState::Waiting if self.is_withheld() => None,
+            CheckState::Drawn | CheckState::Waiting => {
                 Some(seal_answer(self.number, self.job, &answer_to(check, result)))
             }
             CheckState::Committed { .. } => round
-                .all(|it| it.state != CheckState::Drawn)
+                .all(|it| !it.is_unsaid())
                 .then(|| show_answer(self.number, self.job, &answer_to(check, result))),
-            CheckState::Passed | CheckState::Missed | CheckState::Refused => None,
+            CheckState::Passed | CheckState::Missed | CheckState::Refused | CheckState::Excused => {
+                None
+            }
         }
     }
 
@@ -444,8 +459,9 @@ impl History {
             let spec = self.world.known(*job).spec;
             let drawn = self.drawn.remove(job).unwrap_or_default();
             let is_lie = *output != right_result(&spec).output;
-            let is_checked = drawn.iter().any(|node| self.is_honest(node));
-            assert!(!(is_lie && is_checked), "no lie passes an honest checker");
+            let has_key = |node: &NodeId| !is_withheld(&spec, number_of(node));
+            let is_checked = drawn.iter().any(|node| self.is_honest(node) && has_key(node));
+            assert!(!(is_lie && is_checked), "no lie passes an honest checker with the key");
         }
     }
 
@@ -480,6 +496,11 @@ fn inputs_open(spec: &JobSpec) -> bool {
     inputs.as_bytes()[0] % 8 != 0
 }
 
+/// Whether the owner of a job keeps its key from a node.
+fn is_withheld(spec: &JobSpec, number: u8) -> bool {
+    spec.key_escrow == KeyEscrow::None && spec.package.as_bytes()[0] >> (number % 8) & 1 == 1
+}
+
 fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
     let tier = match u.int_in_range(0..=8)? {
         0 => Tier::Trusted,
@@ -497,6 +518,13 @@ fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
     };
     if let tg_types::Work::Tensor { inputs, .. } = &mut spec.work {
         *inputs = Hash32::new([u.arbitrary()?; 32]);
+    }
+    if u.ratio(1, 3)? {
+        // The first byte says to whom the owner does not give the key.
+        let some: u8 = u.arbitrary()?;
+        let from = *u.choose(&[0, 0xff, some])?;
+        spec.key_escrow = KeyEscrow::None;
+        spec.package = Hash32::new([from; 32]);
     }
     Ok(spec)
 }
@@ -526,7 +554,10 @@ fn prop_jobs_end_and_the_honest_lose_nothing() {
 }
 
 /// What the histories below must have seen.
-const EXPECTED: [Reason; 43] = [
+const EXPECTED: [Reason; 46] = [
+    Reason::KeyLacked,
+    Reason::CheckExcused,
+    Reason::ResultUnchecked,
     Reason::ResultProved,
     Reason::Complained,
     Reason::ComplaintJudged,

@@ -3,8 +3,8 @@
 use tg_ledger::{ApplyError, VOUCHER_SIGNATURES_PER_BLOCK_MAX, fee_floor};
 use tg_types::tx::{OpenedResult, Sealed, TX_BYTES_MAX};
 use tg_types::{
-    Action, Amount, Hash32, JobId, JobSpec, JobStatus, List, Nonce, PackageRef, Params, Reason,
-    SeatSignatures, Signature, Tier, TxBody, Voucher,
+    Action, Amount, Hash32, JobId, JobSpec, JobStatus, KeyEscrow, List, Nonce, PackageRef, Params,
+    Reason, SeatSignatures, Signature, Tier, TxBody, Voucher,
 };
 
 use crate::fleet::*;
@@ -23,8 +23,7 @@ fn vouched_world(nodes: u8) -> World {
 
 /// What [`spec`] names.
 fn package() -> PackageRef {
-    let spec = spec(Tier::Trusted);
-    PackageRef { id: spec.package, bytes: spec.package_bytes }
+    spec(Tier::Trusted).package_ref()
 }
 
 /// Asks for [`spec`] with these vouchers.
@@ -68,6 +67,12 @@ fn job_whose_package_is_not_shown_to_be_held_is_refused() {
     refused(&mut world, vec![few, rest]); // two halves are no quorum
     let voucher = world.voucher(&[0, 1, 2], vec![other, longer]);
     refused(&mut world, vec![voucher]);
+    // Who keeps the key is part of what validators sign.
+    for key_escrow in [None, Some(KeyEscrow::None)] {
+        let kept = PackageRef { key_escrow, ..package() };
+        let voucher = world.voucher(&[0, 1, 2], vec![kept]);
+        refused(&mut world, vec![voucher]);
+    }
     // The fifth key has no seat.
     let voucher = world.voucher(&[0, 1, 2, 4], vec![package()]);
     refused(&mut world, vec![voucher]);
@@ -98,8 +103,9 @@ fn voucher_of_another_network_or_about_other_packages_is_void() {
 #[test]
 fn vouchers_of_a_transaction_count_together_for_all_its_jobs() {
     let mut world = vouched_world(1);
-    let packages: Vec<PackageRef> =
-        (1..=3).map(|n| PackageRef { id: Hash32::new([n; 32]), bytes: n.into() }).collect();
+    let packages: Vec<PackageRef> = (1..=3)
+        .map(|n| PackageRef { id: Hash32::new([n; 32]), bytes: n.into(), ..package() })
+        .collect();
     let spec = |it: &PackageRef| JobSpec {
         package: it.id,
         package_bytes: it.bytes,
@@ -144,10 +150,8 @@ fn results_are_shown_one_by_one_as_far_as_their_packages_are_held() {
         vouchers: List::new(vouchers).expect("a few"),
     };
     world.refused(0, both(vec![]), Reason::PackageNotHeld);
-    let held = |world: &World, at: usize| {
-        let package = PackageRef { id: results[at].package, bytes: results[at].package_bytes };
-        world.voucher(&[0, 1, 2], vec![package])
-    };
+    let held =
+        |world: &World, at: usize| world.voucher(&[0, 1, 2], vec![results[at].package_ref()]);
     let forged = forged(&held(&world, 0));
     world.refused(0, both(vec![forged.clone()]), Reason::PackageNotHeld);
     let voucher = held(&world, 1);

@@ -24,12 +24,6 @@ impl Event {
             Self::NodeDropped { node, owner } => {
                 format!("Node {node} of {owner} was dropped, because a quorum did not see it.")
             }
-            Self::AbsenceReported { reporter, epoch, count } => {
-                format!("{reporter} did not see {count} nodes in epoch {epoch}.")
-            }
-            Self::Slashed { offender, reporter, amount, bounty } => format!(
-                "{offender} voted twice and lost {amount}, of which {reporter} got {bounty}."
-            ),
             Self::BeaconRecorded { .. }
             | Self::ProgramRecorded { .. }
             | Self::JobQueued { .. }
@@ -47,7 +41,12 @@ impl Event {
             | Self::CheckRefused { .. }
             | Self::TilesNotShown { .. }
             | Self::CheckMissed { .. } => self.sentence_about_work(),
+            Self::KeyLacked { .. } | Self::CheckExcused { .. } | Self::ResultUnchecked { .. } => {
+                self.sentence_about_keys()
+            }
             Self::FeesShared { .. }
+            | Self::AbsenceReported { .. }
+            | Self::Slashed { .. }
             | Self::PenaltyTaken { .. }
             | Self::DisputeOpened { .. }
             | Self::DisputeAnswered { .. }
@@ -143,6 +142,23 @@ impl Event {
         }
     }
 
+    /// The sentence of an event about a key that its owner keeps.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_keys(&self) -> String {
+        match self {
+            Self::KeyLacked { job, node } => {
+                format!("Node {node} says that the owner of job {job} has not handed it the key.")
+            }
+            Self::CheckExcused { job, node } => {
+                format!("Node {node} could not check job {job} without its key.")
+            }
+            Self::ResultUnchecked { job, owner } => {
+                format!("The result of job {job} was not checked: {owner} withheld the key.")
+            }
+            _ => String::new(),
+        }
+    }
+
     /// The sentence of an event about what a node can do.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
     fn sentence_about_capacity(&self) -> String {
@@ -208,6 +224,12 @@ impl Event {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
     fn sentence_about_its_end(&self) -> String {
         match self {
+            Self::AbsenceReported { reporter, epoch, count } => {
+                format!("{reporter} did not see {count} nodes in epoch {epoch}.")
+            }
+            Self::Slashed { offender, reporter, amount, bounty } => format!(
+                "{offender} voted twice and lost {amount}, of which {reporter} got {bounty}."
+            ),
             Self::FeesShared { proposer, earned, burned, treasury } => format!(
                 "Of the block's fees {proposer} got {earned} and the treasury {treasury}; \
                  {burned} was burned."

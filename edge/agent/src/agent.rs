@@ -139,6 +139,8 @@ enum Report {
     Checked(JobId, Box<check::Checked>),
     /// A check was not done.
     Unchecked(JobId),
+    /// A check cannot be done without the key, which the owner keeps.
+    Keyless(JobId),
     /// A result is wrong; the run shows how it ought to be.
     Wrong(JobId, Arc<TensorRun>),
     /// A memory is filled.
@@ -170,6 +172,8 @@ struct Books {
     running: BTreeSet<JobId>,
     /// Checks that are under way, until they report.
     checking: BTreeSet<JobId>,
+    /// Checks of which we said that we have no key.
+    keyless: BTreeSet<JobId>,
     /// Results of ours that are not settled.
     runs: BTreeMap<JobId, Ran>,
     /// Checks of ours whose answer is not shown.
@@ -197,7 +201,10 @@ impl Books {
             Report::Ran(job, _) | Report::Failed(job, _) | Report::WrongInputs(job, _) => {
                 self.running.remove(job);
             }
-            Report::Checked(job, _) | Report::Unchecked(job) | Report::Wrong(job, _) => {
+            Report::Checked(job, _)
+            | Report::Unchecked(job)
+            | Report::Keyless(job)
+            | Report::Wrong(job, _) => {
                 self.checking.remove(job);
             }
             Report::Filled(..) => {}
@@ -404,6 +411,9 @@ impl State {
             Event::CheckDrawn { job, node: to, .. } if to == node => self.begin_check(job),
             Event::CheckCommitted { job, node: by } if by == node => self.show(job),
             Event::CheckPassed { job, node: by } if by == node => self.count_check(&job),
+            Event::CheckExcused { job, node: by } if by == node => {
+                self.books.keyless.remove(&job);
+            }
             Event::ProviderPaid { node: to, amount, .. }
             | Event::CheckerPaid { node: to, amount, .. }
                 if to == node =>
@@ -493,6 +503,7 @@ impl State {
             self.notes.forget(job);
         }
         self.books.checks.remove(job);
+        self.books.keyless.remove(job);
         self.books.vouched.remove(job);
         self.books.undefended.remove(job);
         self.books.complaints.remove(job);
@@ -543,6 +554,13 @@ impl State {
                 self.outbox.object(job).await;
             }
             Report::Unchecked(_) => {}
+            // The owner may still hand it out: then the check is done after all.
+            Report::Keyless(job) => {
+                if self.books.keyless.insert(job) {
+                    self.outbox.send(Action::LackKey { job }).await;
+                }
+                self.begin_check(job);
+            }
             Report::Filled(answer, then) => {
                 if self.books.seed != Some(answer.seed) {
                     return; // another one is asked for by now
@@ -655,7 +673,7 @@ impl State {
                 Err(error) => {
                     let why = error.source().map(ToString::to_string).unwrap_or_default();
                     tracing::warn!(%job, %error, why, "a check was not done");
-                    Report::Unchecked(job)
+                    if error.is_withheld() { Report::Keyless(job) } else { Report::Unchecked(job) }
                 }
             };
             let _unheard = reports.send(report).await;
@@ -767,6 +785,9 @@ mod tests {
         assert!(books.running.insert(job), "it may be begun again");
         books.end(&Report::Unchecked(job));
         assert!(books.checking.is_empty());
+        assert!(books.checking.insert(job));
+        books.end(&Report::Keyless(job));
+        assert!(books.checking.is_empty(), "it is tried again");
         assert!(!books.running.is_empty());
     }
 }

@@ -2,10 +2,12 @@
 //! notices, so each of them knows the doors of all, and anybody who knows the genesis can check
 //! what one tells of the others.
 
-use std::collections::BTreeSet;
+use crate::client::doors_of;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use tg_chain::notice::{NoticeText, TEXT_BYTES_MAX};
 use tg_chain::{Notice, NoticeError};
-use tg_net::{PeerId, RelayInfo, Ticket, TicketError, TicketParts, TicketValidator};
+use tg_net::{Peer, PeerId, RelayInfo, Route, Ticket, TicketError, TicketParts, TicketValidator};
 use tg_types::{
     AccountId, Address, Decode, DecodeError, Encode, Genesis, Kind, PublicKey, Reader, SecretKey,
     Signature,
@@ -28,6 +30,14 @@ pub enum CardError {
 /// Where a validator's door is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoorCard {
+    /// Whose it is: the voting key of a seat, which signed the card.
+    seat: PublicKey,
+    what: CardText,
+}
+
+/// What a card says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CardText {
     peer: PeerId,
     relay: RelayInfo,
     /// The peer's word that it belongs to the seat; else a seat could name another one's peer and
@@ -46,25 +56,31 @@ impl DoorCard {
     pub fn new(seat: &PublicKey, peer: &SecretKey, relay: RelayInfo, genesis: &Genesis) -> Self {
         let owner = AccountId::from(*seat);
         let consent = peer.sign(&genesis.domain(), Kind::NodeConsent, owner.as_bytes());
-        Self { peer: PeerId::of(peer), relay, consent }
+        Self { seat: *seat, what: CardText { peer: PeerId::of(peer), relay, consent } }
+    }
+
+    /// Whose it is: the voting key of a seat.
+    #[must_use]
+    pub const fn seat(&self) -> PublicKey {
+        self.seat
     }
 
     /// Who answers.
     #[must_use]
     pub const fn peer(&self) -> PeerId {
-        self.peer
+        self.what.peer
     }
 
     /// Behind which relay.
     #[must_use]
     pub const fn relay(&self) -> &RelayInfo {
-        &self.relay
+        &self.what.relay
     }
 
     /// The card as a notice says it.
     #[must_use]
     pub fn text(&self) -> NoticeText {
-        NoticeText::new(self.to_bytes()).expect("a card fits into a notice")
+        NoticeText::new(self.what.to_bytes()).expect("a card fits into a notice")
     }
 
     /// Reads and checks what a seat has posted.
@@ -73,17 +89,17 @@ impl DoorCard {
     /// If it is no card, or not one of a seat of this network.
     pub fn read(notice: &Notice, genesis: &Genesis) -> Result<Self, CardError> {
         notice.check(genesis)?;
-        let card = Self::from_bytes(notice.text())?;
-        let owner = AccountId::from(notice.seat());
-        let is_consent = PublicKey::new(*card.peer.as_bytes()).is_ok_and(|key| {
+        let what = CardText::from_bytes(notice.text())?;
+        let (seat, owner) = (notice.seat(), AccountId::from(notice.seat()));
+        let is_consent = PublicKey::new(*what.peer.as_bytes()).is_ok_and(|key| {
             let (domain, message) = (genesis.domain(), owner.as_bytes());
-            key.verify(&domain, Kind::NodeConsent, message, &card.consent).is_ok()
+            key.verify(&domain, Kind::NodeConsent, message, &what.consent).is_ok()
         });
-        if is_consent { Ok(card) } else { Err(CardError::Peer(card.peer)) }
+        if is_consent { Ok(Self { seat, what }) } else { Err(CardError::Peer(what.peer)) }
     }
 }
 
-impl Encode for DoorCard {
+impl Encode for CardText {
     fn encode(&self, out: &mut Vec<u8>) {
         self.peer.encode(out);
         self.relay.encode(out);
@@ -91,7 +107,7 @@ impl Encode for DoorCard {
     }
 }
 
-impl Decode for DoorCard {
+impl Decode for CardText {
     const BYTES_MIN: usize = PeerId::BYTES + RelayInfo::BYTES_MIN + Signature::BYTES;
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -126,6 +142,59 @@ pub fn cards(notices: &[Notice], genesis: &Genesis) -> Vec<DoorCard> {
     cards
 }
 
+/// Which peer speaks for which seat. One peer speaks for one seat, the first that names it, and a
+/// seat has one peer, the one of its newest card.
+pub(crate) struct Doors {
+    genesis: Arc<Genesis>,
+    // A lock: read by whoever asks for a quorum, briefly.
+    peers: Mutex<BTreeMap<usize, PeerId>>,
+}
+
+impl Doors {
+    pub(crate) fn new(genesis: Arc<Genesis>, cards: &[DoorCard]) -> Self {
+        let doors = Self { genesis, peers: Mutex::default() };
+        doors.take(cards);
+        doors
+    }
+
+    /// Takes cards of seats.
+    fn take(&self, cards: &[DoorCard]) {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        for card in cards {
+            let mut seats = self.genesis.validators().iter();
+            let Some(seat) = seats.position(|seat| seat.key == card.seat) else { continue };
+            if !peers.values().any(|peer| *peer == card.what.peer) {
+                peers.insert(seat, card.what.peer);
+            }
+        }
+    }
+
+    /// The seats whose peers are known.
+    pub(crate) fn known(&self) -> Vec<(usize, PeerId)> {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.iter().map(|(seat, peer)| (*seat, *peer)).collect()
+    }
+
+    /// Asks validators for cards and finds routes to the peers that they name.
+    pub(crate) async fn learn(&self, peer: &Peer, validators: &[PeerId]) {
+        let cards = match doors_of(peer, validators, &self.genesis).await {
+            Ok(cards) => cards,
+            Err(error) => {
+                tracing::debug!(%error, "nobody tells where doors are");
+                return;
+            }
+        };
+        for card in &cards {
+            let route = Route::relayed(card.relay().url.clone());
+            let is_trusted = peer.trust_relay(card.relay()).is_ok();
+            if !is_trusted || peer.add_route(card.peer(), route).is_err() {
+                tracing::debug!(peer = %card.peer(), "a door cannot be reached");
+            }
+        }
+        self.take(&cards);
+    }
+}
+
 /// A ticket that names these doors, as many of the first as fit: whoever reaches one of them is
 /// told of all.
 ///
@@ -134,16 +203,17 @@ pub fn cards(notices: &[Notice], genesis: &Genesis) -> Vec<DoorCard> {
 pub fn ticket(cards: &[DoorCard], genesis: &Genesis) -> Result<Ticket, TicketError> {
     let (mut relays, mut validators) = (Vec::<RelayInfo>::new(), Vec::<TicketValidator>::new());
     for card in cards {
-        let is_listed = relays.iter().any(|relay| relay.url == card.relay.url);
+        let CardText { peer, relay, .. } = &card.what;
+        let is_listed = relays.iter().any(|known| known.url == relay.url);
         let is_full = validators.len() >= Ticket::VALIDATORS_MAX
             || (!is_listed && relays.len() >= Ticket::RELAYS_MAX);
-        if is_full || validators.iter().any(|known| known.id == card.peer) {
+        if is_full || validators.iter().any(|known| known.id == *peer) {
             continue;
         }
         if !is_listed {
-            relays.push(card.relay.clone());
+            relays.push(relay.clone());
         }
-        validators.push(TicketValidator { id: card.peer, relay: card.relay.url.clone() });
+        validators.push(TicketValidator { id: *peer, relay: relay.url.clone() });
     }
     let (chain, genesis) = (genesis.chain(), genesis.hash());
     Ticket::new(TicketParts { chain, genesis, relays, validators })
@@ -151,7 +221,7 @@ pub fn ticket(cards: &[DoorCard], genesis: &Genesis) -> Result<Ticket, TicketErr
 
 #[cfg(test)]
 mod tests {
-    use super::{CardError, DoorCard, cards, ticket};
+    use super::{CardError, CardText, DoorCard, cards, ticket};
     use tg_chain::network::{NetworkPlan, SeatPlan, make_network};
     use tg_chain::notice::NoticeText;
     use tg_chain::{Notice, NoticeError};
@@ -208,6 +278,7 @@ mod tests {
         let notice = post(1, 5, card.text(), &genesis);
         assert_eq!(DoorCard::read(&notice, &genesis), Ok(card.clone()));
         assert_eq!((card.peer(), card.relay()), (PeerId::of(&peer(1)), &relay(1)));
+        assert_eq!(card.seat(), key(1).public());
     }
 
     #[test]
@@ -219,7 +290,7 @@ mod tests {
         // Seat 2 posts the card of seat 1, with its consent, and one with a relay of its own.
         let mut stolen = card(1, &genesis);
         for relay in [relay(1), relay(2)] {
-            stolen.relay = relay;
+            stolen.what.relay = relay;
             let notice = post(2, 5, stolen.text(), &genesis);
             let refused = CardError::Peer(PeerId::of(&peer(1)));
             assert_eq!(DoorCard::read(&notice, &genesis), Err(refused));
@@ -252,8 +323,9 @@ mod tests {
         let made = ticket(&all, &genesis).expect("a ticket");
         assert_eq!((made.relays().len(), made.validators().len()), (Ticket::RELAYS_MAX, 16));
         assert_eq!(made.validators()[0].id, all[0].peer());
-        let shared: Vec<DoorCard> =
-            all.iter().map(|card| DoorCard { relay: relay(1), ..card.clone() }).collect();
+        let shared: Vec<DoorCard> = (1..=20)
+            .map(|it| DoorCard::new(&key(it).public(), &peer(it), relay(1), &genesis))
+            .collect();
         let twice = [&shared[..], &shared].concat();
         let made = ticket(&twice, &genesis).expect("a ticket");
         assert_eq!((made.relays().len(), made.validators().len()), (1, 20));
@@ -264,13 +336,13 @@ mod tests {
     /// every truncation of a good card.
     #[test]
     fn prop_any_bytes_are_a_card_or_an_error() {
-        let good = card(1, &genesis(1)).to_bytes();
+        let good = card(1, &genesis(1)).what.to_bytes();
         for end in 0..good.len() {
-            assert!(DoorCard::from_bytes(&good[..end]).is_err());
+            assert!(CardText::from_bytes(&good[..end]).is_err());
         }
         arbtest::arbtest(|u| {
             let bytes: Vec<u8> = u.arbitrary()?;
-            if let Ok(card) = DoorCard::from_bytes(&bytes) {
+            if let Ok(card) = CardText::from_bytes(&bytes) {
                 assert_eq!(card.to_bytes(), bytes);
             }
             Ok(())

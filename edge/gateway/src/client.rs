@@ -1,10 +1,10 @@
 //! The asking side: a provider or a client that knows some validators and speaks to whichever
 //! answers.
 
-use crate::card::{DoorCard, cards};
+use crate::card::{DoorCard, Doors, cards};
 use crate::local::{LocalError, LocalPackage};
 use crate::message::{Failure, ListedEntry, Reply, Request};
-use crate::package::{Holders, KeyEscrow, PACKAGE_BYTES_MAX, PackageError, Seal};
+use crate::package::{Holders, PACKAGE_BYTES_MAX, PackageError, Seal};
 use crate::stream::Plain;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
@@ -20,8 +20,8 @@ use tg_types::genesis::ValidatorSeat;
 use tg_types::key::Domain;
 use tg_types::{
     AccountId, Action, Amount, Bytes, Decode, DecodeError, Encode, Genesis, GenesisHash, Hash32,
-    Height, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignature, SeatSignatures,
-    SecretKey, StateKey, Tick, Tier, TxBody, TxId, Voucher,
+    Height, KeyEscrow, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignature,
+    SeatSignatures, SecretKey, StateKey, Tick, Tier, TxBody, TxId, Voucher,
 };
 
 /// Why a validator gave no useful answer.
@@ -138,6 +138,9 @@ pub struct Gateway {
     params: Params,
     /// Seats of the committee, also those that nobody told us of.
     seats: Vec<ValidatorSeat>,
+    /// Which peer speaks for which seat, by cards that the seats have signed. A ticket names any
+    /// peers it likes; where a quorum counts, only these do.
+    doors: Doors,
     /// How many of them must keep a package and hold shares of its key.
     quorum: usize,
     /// What validators may fetch from us.
@@ -213,14 +216,21 @@ pub async fn doors_of(
 }
 
 impl Gateway {
-    /// A gateway to validators of a network that the peer has routes to. The first is asked first.
+    /// A gateway to validators of a network that the peer has routes to. The first is asked first;
+    /// `cards` tell which of them speak for a seat.
     #[must_use]
-    pub fn new(peer: Peer, validators: Vec<PeerId>, genesis: &Genesis) -> Self {
+    pub fn new(
+        peer: Peer,
+        validators: Vec<PeerId>,
+        cards: &[DoorCard],
+        genesis: &Arc<Genesis>,
+    ) -> Self {
         let (domain, params) = (genesis.domain(), genesis.params().clone());
         let seats = genesis.validators().to_vec();
         let quorum = Threshold::quorum(seats.len()).map_or(seats.len(), |quorum| quorum.needed());
         let (shares, first) = (Arc::default(), AtomicUsize::new(0));
-        Self { peer, validators, domain, params, seats, quorum, shares, first }
+        let doors = Doors::new(Arc::clone(genesis), cards);
+        Self { peer, validators, domain, params, seats, doors, quorum, shares, first }
     }
 
     /// The peer that asks.
@@ -334,6 +344,29 @@ impl Gateway {
             })
         };
         self.gather(self.validators.iter().copied().map(ask).collect(), late).await.0
+    }
+
+    /// As [`Self::ask_all`], of those who speak for a seat: each seat is asked once, and whoever
+    /// has none does not count.
+    pub(crate) async fn ask_seats<T>(
+        &self,
+        request: &Request,
+        late: Duration,
+        wanted: impl Fn(usize, Reply) -> Option<T>,
+    ) -> Vec<T> {
+        let mut doors = self.doors.known();
+        if doors.len() < self.quorum {
+            // Doors may have been opened, or told, since we came.
+            self.doors.learn(&self.peer, &self.validators).await;
+            doors = self.doors.known();
+        }
+        let wanted = &wanted;
+        let ask = |(seat, to): (usize, PeerId)| {
+            self.ask_one(to, request).map(move |reply| {
+                reply.and_then(|it| wanted(seat, it).ok_or(GatewayError::Unexpected))
+            })
+        };
+        self.gather(doors.into_iter().map(ask).collect(), late).await.0
     }
 
     /// Collects what all of them say and what the last one said that failed. When a quorum has
@@ -494,7 +527,7 @@ impl Gateway {
     /// If too few of them do.
     pub async fn holders(&self) -> Result<Holders, GatewayError> {
         let wanted = |_, reply| if let Reply::WrapKey { key } = reply { Some(key) } else { None };
-        let keys = self.ask_all(&Request::WrapKey, SLOW, wanted).await;
+        let keys = self.ask_seats(&Request::WrapKey, SLOW, wanted).await;
         self.check_quorum(keys.len())?;
         Ok(Holders { keys, seats: self.seats.len() })
     }
@@ -505,7 +538,7 @@ impl Gateway {
     /// If it is too large, cannot be read, there is no room, or too few of them keep it.
     pub async fn keep(&self, seal: Seal, plain: Box<dyn Plain>) -> Result<Kept, GatewayError> {
         let blobs = self.peer.blobs();
-        let bytes = seal.bytes(plain.as_ref())?;
+        let (bytes, key_escrow) = (seal.bytes(plain.as_ref())?, seal.escrow());
         let mut draft = blobs.draft(bytes).await.map_err(GatewayError::Blob)?;
         let written = if draft.is_file() {
             let writing = tokio::task::spawn_blocking(move || {
@@ -517,7 +550,8 @@ impl Gateway {
             draft
         };
         let stored = blobs.add_draft(written).await.map_err(GatewayError::Blob)?;
-        let kept = self.keep_stored(stored.id, bytes).await;
+        let id = Hash32::new(*stored.id.as_bytes());
+        let kept = self.keep_stored(PackageRef { id, bytes, key_escrow }).await;
         self.drop_copy(stored.id).await;
         kept
     }
@@ -527,14 +561,13 @@ impl Gateway {
     /// # Errors
     /// If too few of them keep it.
     pub async fn keep_again(&self, package: &LocalPackage) -> Result<Kept, GatewayError> {
-        let PackageRef { id, bytes } = package.package();
-        self.keep_stored(BlobId::new(*id.as_bytes()), bytes).await
+        self.keep_stored(package.package()).await
     }
 
     /// Has a package kept that is in our store: by a quorum at least, who vouch for it.
-    async fn keep_stored(&self, id: BlobId, bytes: u64) -> Result<Kept, GatewayError> {
+    async fn keep_stored(&self, package: PackageRef) -> Result<Kept, GatewayError> {
+        let id = BlobId::new(*package.id.as_bytes());
         self.shares.share(id, Readers::Everybody).map_err(GatewayError::Blob)?;
-        let package = PackageRef { id: Hash32::new(*id.as_bytes()), bytes };
         let packages = Packages::new(vec![package]).map_err(|_| GatewayError::Unexpected)?;
         let ask = |to: PeerId| self.keep_at(to, &packages);
         let asked = self.validators.iter().copied().map(ask).collect();

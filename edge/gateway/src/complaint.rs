@@ -43,7 +43,8 @@ pub(crate) struct Case<'a> {
 
 impl Case<'_> {
     /// Whether the package opens with this key to what the chain says is in it. A key that is not
-    /// the one of the package shows nothing: then the package counts as one that opens.
+    /// the one of the package shows nothing: then the package counts as one that opens. Inputs that
+    /// are another owner's, or whose key is elsewhere than the job says, need no key to be refused.
     ///
     /// # Errors
     /// If the package could not be read here, which says nothing about it.
@@ -70,6 +71,10 @@ impl Case<'_> {
         match about {
             Message::Inputs => {
                 let head = Package::read(&mut package)?;
+                // What everybody sees needs no key: nobody has to publish one of another's data.
+                if !head.is_of(&self.whose(), self.spec) {
+                    return Ok(false);
+                }
                 let key = ContentKey::new(key);
                 if !head.is_key(&key) {
                     return Ok(true);
@@ -106,8 +111,8 @@ mod tests {
     use std::io::Read;
     use tg_privacy::{ContentKey, Randomness, WrapPublic, WrapSecret};
     use tg_types::{
-        AccountId, Amount, DurationMs, GenesisHash, Hash32, JobId, JobSpec, Message, Needs,
-        ResultKey, RunResult, SecretKey, Tier, Work,
+        AccountId, Amount, DurationMs, GenesisHash, Hash32, JobId, JobSpec, KeyEscrow, Message,
+        Needs, ResultKey, RunResult, SecretKey, Tier, Work,
     };
 
     /// Contents that are right if they are these.
@@ -154,6 +159,7 @@ mod tests {
             work: Work::Opaque { task: hash },
             package: hash,
             package_bytes: 0,
+            key_escrow: KeyEscrow::Validators,
             result_key: ResultKey { nonce: [0; 16], hash: key },
             needs: Needs::ANY,
             tier: Tier::Trusted,
@@ -171,9 +177,13 @@ mod tests {
     }
 
     fn opens(package: &[u8], about: Message, key: [u8; 32]) -> bool {
+        opens_of(&spec(), package, about, key)
+    }
+
+    fn opens_of(spec: &JobSpec, package: &[u8], about: Message, key: [u8; 32]) -> bool {
         let hash = Hash32::new([0; 32]);
         let result = RunResult { output: hash, trace: hash, package: hash, package_bytes: 0 };
-        let (spec, result) = (&spec(), Some(result));
+        let result = Some(result);
         let (genesis, owner) = (GENESIS, owner());
         let case = Case { genesis, job: JOB, owner, spec, result, program: None };
         case.opens(about, key, package, &Only(b"right")).expect("is in memory")
@@ -232,12 +242,18 @@ mod tests {
         assert!(!opens(&wrong, Message::Inputs, key));
         assert!(opens(&wrong, Message::Inputs, [0; 32]));
         let other = Whose { owner: SecretKey::from_seed([4; 32]).public().into(), ..whose };
-        let (foreign, key) = seal(b"right", &other);
-        assert!(!opens(&foreign, Message::Inputs, key));
+        let (foreign, foreign_key) = seal(b"right", &other);
+        // Another's package is refused without its key.
+        for key in [[0; 32], foreign_key] {
+            assert!(!opens(&foreign, Message::Inputs, key));
+        }
         assert!(!opens(b"garbage", Message::Inputs, key));
-        // A result where inputs should be has no key that could be shown.
+        // So is a result where inputs should be, which has no key that could be shown.
         let direct = result(JOB, b"right", owner(), WrapSecret::from_seed(SEED).public());
-        assert!(opens(&direct, Message::Inputs, key));
+        assert!(!opens(&direct, Message::Inputs, [0; 32]));
+        // And a package whose key is not where the job says.
+        let kept = JobSpec { key_escrow: KeyEscrow::None, ..spec() };
+        assert!(!opens_of(&kept, &good, Message::Inputs, [0; 32]));
     }
 
     #[test]
@@ -247,6 +263,8 @@ mod tests {
             let seal = Seal::owned(&whose, ContentKey::new([7; 32]), Randomness::new([8; 32]));
             sealed(seal.expect("a seal"), &plain.to_vec())
         };
+        let kept = JobSpec { key_escrow: KeyEscrow::None, ..spec() };
+        let opens = |package: &[u8], about, key| opens_of(&kept, package, about, key);
         let (good, wrong) = (seal(b"right"), seal(b"wrong"));
         assert!(opens(&good, Message::Inputs, [7; 32]));
         assert!(!opens(&wrong, Message::Inputs, [7; 32]));

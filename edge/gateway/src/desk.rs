@@ -3,24 +3,25 @@
 //! The owner is in the network as the peer that its account names, so that nodes find it. It keeps
 //! no list: which key a job has follows from what the chain says of the job. Nor does it believe a
 //! single validator, which could name a node of its own: as many must say that a node was chosen
-//! as would have to release their shares otherwise.
+//! as would have to release their shares otherwise. Seats of the genesis count, each once, by the
+//! cards that they signed: a ticket can name as many peers as it likes. Who is looked up when many
+//! ask is a matter of [`turns`].
+
+mod turns;
 
 use crate::client::Gateway;
 use crate::door::is_chosen;
 use crate::message::{Failure, Reply, Request};
-use crate::package::key_context;
+use crate::package::{Whose, key_context};
 use futures::future::BoxFuture;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tg_ledger::{JobEntry, keys};
-use tg_net::{CALLS_PER_PEER_MAX, CallHandler, PeerId, ReplySender, ServeError};
+use tg_net::{CallHandler, PeerId, ReplySender, ServeError};
 use tg_privacy::{ContentKey, Randomness, WrapPublic, wrap};
-use tg_types::{Decode as _, Encode as _, JobId, NodeId};
-use tokio::sync::Semaphore;
-
-/// Nodes for which the chain is looked at at once: anybody may ask, and each question is one to
-/// every validator. More than one peer may ask at once; the others are told to come again.
-const LOOKS_MAX: usize = 4 * CALLS_PER_PEER_MAX;
+use tg_types::{AccountId, Decode as _, Encode as _, JobId, NodeId};
+use turns::Turns;
 
 /// How often validators are told that the owner is here; several times in what they remember.
 const HELLO_EVERY: Duration = Duration::from_secs(2);
@@ -43,7 +44,7 @@ pub struct KeyDesk {
 /// A desk that answers calls.
 struct OpenDesk {
     desk: KeyDesk,
-    looks: Semaphore,
+    turns: Turns,
 }
 
 impl KeyDesk {
@@ -54,7 +55,7 @@ impl KeyDesk {
     /// If the peer serves already or has stopped.
     pub fn open(self) -> Result<(), ServeError> {
         let gateway = Arc::clone(&self.gateway);
-        gateway.serve(Some(Arc::new(OpenDesk { desk: self, looks: Semaphore::new(LOOKS_MAX) })))
+        gateway.serve(Some(Arc::new(OpenDesk { desk: self, turns: Turns::new() })))
     }
 }
 
@@ -74,17 +75,36 @@ impl OpenDesk {
         wrap_key: &WrapPublic,
     ) -> Result<Reply, Failure> {
         let KeyDesk { gateway, key, tell, random } = &self.desk;
-        let _look = self.looks.try_acquire().map_err(|_| Failure::Busy)?;
+        let place = self.turns.enter(to).ok_or(Failure::Busy)?;
+        if self.turns.should_list(&to, Instant::now()) {
+            self.list_nodes().await;
+        }
+        let _turn = place.turn().await.ok_or(Failure::Busy)?;
         let owner = gateway.peer().id();
         let request = Request::Entry { key: keys::job(&job) };
-        let said = gateway.ask_all(&request, Duration::ZERO, |_, reply| nonce(&reply, &owner, &to));
-        let nonce = agreed(&said.await, gateway.quorum()).ok_or(Failure::NotChosen)?;
+        let wanted = |seat, reply| Some((seat, nonce(&reply, &owner, &to)?));
+        let said = gateway.ask_seats(&request, Duration::ZERO, wanted).await;
+        let nonce = agreed(&said, gateway.quorum()).ok_or(Failure::NotChosen)?;
         let key = key(&nonce);
-        let context = key_context(gateway.domain().genesis, key.commitment());
+        let owner = AccountId::new(*owner.as_bytes()).map_err(|_| Failure::Unavailable)?;
+        let whose = Whose { genesis: gateway.domain().genesis, owner };
+        let context = key_context(&whose, key.commitment());
         let random = random().ok_or(Failure::Busy)?;
         let key = wrap(&key, wrap_key, &context, Randomness::new(random));
         tell(job, NodeId::new(*to.as_bytes()));
         Ok(Reply::Key { key })
+    }
+
+    /// Asks a validator who is registered. It may be wrong: then somebody waits among strangers, or
+    /// a stranger among nodes; who is given a key does not depend on it.
+    async fn list_nodes(&self) {
+        match self.desk.gateway.entries(&Request::Nodes).await {
+            Ok(nodes) => {
+                let ids = nodes.iter().filter_map(|node| PeerId::new(*node.id.as_bytes()).ok());
+                self.turns.list(ids.collect());
+            }
+            Err(error) => tracing::debug!(%error, "nobody tells which nodes there are"),
+        }
     }
 }
 
@@ -96,10 +116,13 @@ fn nonce(reply: &Reply, owner: &PeerId, peer: &PeerId) -> Option<[u8; 16]> {
     is_so.then_some(entry.spec.result_key.nonce)
 }
 
-/// What so many say alike.
-fn agreed(said: &[[u8; 16]], quorum: usize) -> Option<[u8; 16]> {
-    let times = |nonce: &[u8; 16]| said.iter().filter(|other| *other == nonce).count();
-    said.iter().find(|nonce| times(nonce) >= quorum).copied()
+/// What so many seats say alike.
+fn agreed(said: &[(usize, [u8; 16])], quorum: usize) -> Option<[u8; 16]> {
+    let seats = |nonce: &[u8; 16]| {
+        let alike = said.iter().filter(|(_, other)| other == nonce);
+        alike.map(|(seat, _)| *seat).collect::<BTreeSet<usize>>().len()
+    };
+    said.iter().map(|(_, nonce)| *nonce).find(|nonce| seats(nonce) >= quorum)
 }
 
 impl CallHandler for OpenDesk {
@@ -116,4 +139,4 @@ impl CallHandler for OpenDesk {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,7 @@ use crate::complaint::Contents;
 use crate::fetch::{Arrivals, Fetched};
 use crate::keeper::{Credit, Keeper, Room};
 use crate::message::{EVENTS_MAX, EventList, Failure, LISTED_MAX, ListedEntry, Reply, Request};
-use crate::package::{PACKAGE_BYTES_MAX, Package, share_context};
+use crate::package::{Lock, PACKAGE_BYTES_MAX, Package, share_context};
 use crate::presence::Seen;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -285,7 +285,7 @@ impl Shared {
     /// Keeps a package that is here, or has it fetched. That goes on when whoever waits for it is
     /// told that it takes longer, or leaves.
     async fn keep_one(self: &Arc<Self>, from: PeerId, package: PackageRef) -> Result<(), Failure> {
-        let PackageRef { id, bytes } = package;
+        let PackageRef { id, bytes, key_escrow } = package;
         let id = BlobId::new(*id.as_bytes());
         let (header, _) = self.config.chain.tip().ok_or(Failure::Busy)?;
         if bytes > PACKAGE_BYTES_MAX {
@@ -302,7 +302,9 @@ impl Shared {
             let shared = Arc::clone(self);
             async move { shared.arrive(from, id, bytes).await }
         });
-        arriving.ok_or(Failure::Busy)?.await
+        arriving.ok_or(Failure::Busy)?.await?;
+        // We sign where its key is, so that nobody can tell the chain otherwise.
+        if self.head(id).await?.escrow() == key_escrow { Ok(()) } else { Err(Failure::NoPackage) }
     }
 
     async fn arrive(self: Arc<Self>, from: PeerId, id: BlobId, bytes: u64) -> Result<(), Failure> {
@@ -342,13 +344,18 @@ impl Shared {
         self.shares_list.share(id, Readers::Everybody)
     }
 
-    /// Holds what a package says against what a validator can know: if it has shares of a key, ours
-    /// must be among them. So whoever is given a quorum of shares can put the key together.
+    /// Holds what a package says against what a validator can know: it is of this network, and if
+    /// it has shares of a key, ours must be among them, wrapped for the owner that it names. So
+    /// whoever is given a quorum of shares can put the key together, and nobody can have another's
+    /// shares kept under its own name.
     async fn look_inside(&self, id: BlobId) -> Result<(), Failure> {
         let package = self.head(id).await?;
-        match package {
-            Package::Escrowed { .. } => self.share_in(id, &package).map(|_| ()),
-            Package::Direct { .. } | Package::Owned { .. } => Ok(()),
+        if package.whose.genesis != self.config.chain.genesis().hash() {
+            return Err(Failure::NoPackage);
+        }
+        match package.lock {
+            Lock::Escrowed { .. } => self.share_in(id, &package).map(|_| ()),
+            Lock::Direct { .. } | Lock::Owned { .. } => Ok(()),
         }
     }
 
@@ -375,13 +382,15 @@ impl Shared {
         }
     }
 
-    /// Gives our share of a job's key to a node that the chain has chosen for it.
+    /// Gives our share of a job's key to a node that the chain has chosen for it, if the package is
+    /// of the job's owner.
     async fn release(&self, to: PeerId, job: &JobId, key: &WrapPublic) -> Result<Reply, Failure> {
         let entry: Option<JobEntry> =
             self.config.chain.entry(keys::job(job)).await.map_err(|_| Failure::Busy)?;
         let entry = entry.filter(|entry| is_chosen(entry, &to)).ok_or(Failure::NotChosen)?;
         let package = BlobId::new(*entry.spec.package.as_bytes());
         let (share, context) = self.share_of(package).await?;
+        check_owner(&entry, &context)?;
         let random = (self.config.random)().ok_or(Failure::Busy)?;
         let share = wrap_share(&share, key, &context, Randomness::new(random));
         Ok(Reply::Share { share })
@@ -396,11 +405,11 @@ impl Shared {
     }
 
     fn share_in(&self, id: BlobId, package: &Package) -> Result<(Share, WrapContext), Failure> {
-        let Package::Escrowed { book, .. } = package else { return Err(Failure::NoPackage) };
+        let Lock::Escrowed { book, .. } = &package.lock else { return Err(Failure::NoPackage) };
         let genesis = self.config.chain.genesis().hash();
         let share = package.share_of(&self.config.wrap, genesis);
         let share = share.map_err(|_| Failure::NoPackage)?;
-        let context = share_context(genesis, book);
+        let context = share_context(&package.whose, book);
         self.remember_share(id, (copy_of(&share), context));
         Ok((share, context))
     }
@@ -451,6 +460,12 @@ fn copy_of(share: &Share) -> Share {
     Share::new(share.index(), secret)
 }
 
+/// Whoever names another's package in a job of its own gets no share of its key, whichever node was
+/// chosen for that job.
+fn check_owner(entry: &JobEntry, context: &WrapContext) -> Result<(), Failure> {
+    if context.owner == entry.owner { Ok(()) } else { Err(Failure::NotOwners) }
+}
+
 /// Whether the chain has chosen this peer to run a job or to check its result.
 pub(crate) fn is_chosen(entry: &JobEntry, peer: &PeerId) -> bool {
     let node = NodeId::new(*peer.as_bytes());
@@ -485,4 +500,29 @@ pub async fn nodes(chain: &Chain) -> Result<Vec<(NodeId, NodeEntry)>, tg_chain::
         .into_iter()
         .map(|(key, bytes)| Ok((NodeId::new(key.id()), NodeEntry::from_bytes(&bytes)?)));
     decoded.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_owner, is_chosen};
+    use crate::desk::tests::{account, entry, secret};
+    use crate::message::Failure;
+    use crate::package::{Whose, key_context};
+    use tg_net::PeerId;
+    use tg_privacy::ContentKey;
+    use tg_types::GenesisHash;
+
+    /// Goal: whoever names another's package in a job of its own gets no share of its key. Method:
+    /// a node is rightly chosen for the thief's job; the shares are of the victim's package.
+    #[test]
+    fn share_is_released_for_jobs_of_the_packages_owner_alone() {
+        let (victim, thief, node) = (1, 2, 3);
+        let whose = Whose { genesis: GenesisHash::new([9; 32]), owner: account(victim) };
+        let context = key_context(&whose, ContentKey::new([5; 32]).commitment());
+        for (owner, expected) in [(victim, Ok(())), (thief, Err(Failure::NotOwners))] {
+            let job = entry(owner, node);
+            assert!(is_chosen(&job, &PeerId::of(&secret(node))));
+            assert_eq!(check_owner(&job, &context), expected);
+        }
+    }
 }

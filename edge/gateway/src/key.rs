@@ -3,7 +3,7 @@
 
 use crate::client::{Gateway, GatewayError, SLOW};
 use crate::message::{Failure, Reply, Request};
-use crate::package::{Package, PackageError, key_context, share_context};
+use crate::package::{Lock, Package, PackageError, Whose, key_context, share_context};
 use tg_net::PeerId;
 use tg_privacy::{ContentKey, KeyCommitment, Share, ShareBook, WrapSecret, unwrap, unwrap_share};
 use tg_types::{AccountId, JobId};
@@ -25,16 +25,21 @@ impl Gateway {
     /// Gets the key of a job's package.
     ///
     /// # Errors
-    /// If too few validators give their shares, or the owner does not give the key (the chain must
-    /// have chosen us), or it is another key.
+    /// If the package is not the owner's, too few validators give their shares, or the owner does
+    /// not give the key (the chain must have chosen us), or it is another key.
     pub async fn key(&self, order: &KeyOrder<'_>) -> Result<ContentKey, GatewayError> {
-        match order.package {
-            Package::Escrowed { book, .. } => self.key_of_shares(order, book).await,
-            Package::Owned { key } => {
+        // Another's package would be refused by all; its key is nobody's business here.
+        let whose = Whose { genesis: self.domain().genesis, owner: order.owner };
+        if order.package.whose != whose {
+            return Err(PackageError::Whose.into());
+        }
+        match &order.package.lock {
+            Lock::Escrowed { book, .. } => self.key_of_shares(order, book).await,
+            Lock::Owned { key } => {
                 let asked = self.key_of_owner(order, *key).await;
                 asked.map_err(|error| GatewayError::NoKey(Box::new(error)))
             }
-            Package::Direct { .. } => Err(PackageError::Kind.into()),
+            Lock::Direct { .. } => Err(PackageError::Kind.into()),
         }
     }
 
@@ -46,7 +51,7 @@ impl Gateway {
     ) -> Result<ContentKey, GatewayError> {
         let KeyOrder { job, package, secret, .. } = *order;
         let needed = book.threshold().needed();
-        let context = share_context(self.domain().genesis, book);
+        let context = share_context(&package.whose, book);
         let request = Request::Release { job, to: secret.public().clone() };
         let wanted = |_, reply| {
             let Reply::Share { share } = reply else { return None };
@@ -66,14 +71,14 @@ impl Gateway {
         order: &KeyOrder<'_>,
         expected: KeyCommitment,
     ) -> Result<ContentKey, GatewayError> {
-        let KeyOrder { job, owner, secret, .. } = *order;
+        let KeyOrder { job, owner, package, secret } = *order;
         let peer = PeerId::new(*owner.as_bytes());
         let peer = peer.map_err(|_| GatewayError::Refused(Failure::Unavailable))?;
         let request = Request::Key { job, to: secret.public().clone() };
         let Reply::Key { key } = self.ask_peer(peer, &request).await? else {
             return Err(GatewayError::Unexpected);
         };
-        let context = key_context(self.domain().genesis, expected);
+        let context = key_context(&package.whose, expected);
         let key = unwrap(&key, secret, &context).map_err(PackageError::Unwrap)?;
         // Whoever wraps by a program of its own can put any key into the right wrapping.
         if key.commitment() == expected { Ok(key) } else { Err(GatewayError::Unexpected) }

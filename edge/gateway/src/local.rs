@@ -25,17 +25,13 @@ pub enum LocalError {
     Package(#[from] PackageError),
 }
 
-fn blob_id(package: &PackageRef) -> BlobId {
-    BlobId::new(*package.id.as_bytes())
-}
-
 impl LocalPackage {
     /// A package that was fetched.
     pub(crate) async fn new(peer: Peer, id: &Hash32, bytes: u64) -> Result<Self, LocalError> {
-        let package = PackageRef { id: *id, bytes };
-        let hold = Hold::new(peer, blob_id(&package));
+        let hold = Hold::new(peer, BlobId::new(*id.as_bytes()));
         let mut reader = hold.peer.blobs().open(hold.id).await?;
         let head = Package::read(&mut reader)?;
+        let package = PackageRef { id: *id, bytes, key_escrow: head.escrow() };
         Ok(Self { hold, package, head })
     }
 

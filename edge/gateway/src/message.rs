@@ -1,7 +1,6 @@
 //! What is asked and answered. Canonical bytes, because the same rule holds for all bytes of the
 //! product: one form for each value, everything bounded.
 
-use crate::package::KeyEscrow;
 use tg_chain::Notice;
 use tg_net::{PeerId, RelayUrl};
 use tg_privacy::{WrapPublic, Wrapped};
@@ -9,8 +8,8 @@ use tg_types::genesis::SEATS_MAX;
 use tg_types::tx::PROOF_TX_BYTES_MAX;
 use tg_types::{
     AccountId, Amount, Bytes, Decode, DecodeError, Encode, Event, GenesisHash, Hash32, Height,
-    JobId, Lane, List, Nonce, Packages, Reader, Reason, SeatSignature, Signature, StateKey, Tick,
-    wire,
+    JobId, KeyEscrow, Lane, List, Nonce, Packages, Reader, Reason, SeatSignature, Signature,
+    StateKey, Tick, wire,
 };
 
 /// Entries that one answer lists.
@@ -276,6 +275,8 @@ wire! {
         Unavailable = 6,
         /// There is no room on the disk.
         NoRoom = 7,
+        /// The package is not of the job's owner.
+        NotOwners = 8,
     }
 }
 
@@ -289,6 +290,7 @@ impl std::fmt::Display for Failure {
             Self::Quota => "more than is kept for one peer",
             Self::Unavailable => "not on this network",
             Self::NoRoom => "no room on the validator's disk",
+            Self::NotOwners => "package is not of the job's owner",
         })
     }
 }
@@ -317,10 +319,11 @@ impl Decode for EventList {
 #[cfg(test)]
 mod tests {
     use super::{EventList, Failure, Reply, Request};
-    use crate::package::{KeyEscrow, key_context};
+    use crate::package::{Whose, key_context};
     use tg_privacy::{ContentKey, Randomness, WrapSecret, wrap};
     use tg_types::{
-        Bytes, Decode as _, Encode as _, Event, GenesisHash, Hash32, Height, JobId, Signature, Tick,
+        Bytes, Decode as _, Encode as _, Event, GenesisHash, Hash32, Height, JobId, KeyEscrow,
+        SecretKey, Signature, Tick,
     };
 
     #[test]
@@ -341,7 +344,9 @@ mod tests {
         let events = EventList(vec![Event::ResultNotDrawn { job }]);
         let block = Reply::Block { height: Height::FIRST, tick: Tick::ZERO, events };
         let tiles = Reply::Tiles { parts: 2, bytes: Bytes::new(vec![1, 2]).expect("short") };
-        let context = key_context(GenesisHash::new([6; 32]), ContentKey::new([7; 32]).commitment());
+        let owner = SecretKey::from_seed([9; 32]).public().into();
+        let whose = Whose { genesis: GenesisHash::new([6; 32]), owner };
+        let context = key_context(&whose, ContentKey::new([7; 32]).commitment());
         let key =
             wrap(&ContentKey::new([7; 32]), secret.public(), &context, Randomness::new([8; 32]));
         let escrow = Reply::Escrow { escrow: KeyEscrow::None };

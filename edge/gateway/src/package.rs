@@ -2,6 +2,11 @@
 //! among the validators. Anybody may hold a package; only those whom the chain chooses get enough
 //! shares to open it. A client that trusts no quorum keeps the key and hands it out itself. A
 //! result travels the same way back, with its key wrapped to the client alone.
+//!
+//! A package says whose it is, and that is bound to everything that opens it: shares and keys are
+//! wrapped in a context that names the owner, and so is every sealed chunk. Anybody may name
+//! another's package in a job of its own, and may copy it with its own name in the head; the first
+//! is refused by whoever compares, the second has no share that anybody can open.
 
 use crate::stream::{
     HEAD_BYTES_MAX, Opening, Plain, Sealing, copy, expect_end, head_bytes, is_other_content,
@@ -17,7 +22,8 @@ use tg_privacy::{
 use tg_types::genesis::SEATS_MAX;
 use tg_types::hash::{Tag, tagged};
 use tg_types::{
-    AccountId, Decode, DecodeError, Encode, GenesisHash, Hash32, JobId, List, Reader, Tier, wire,
+    AccountId, Decode, DecodeError, Encode, GenesisHash, Hash32, JobId, JobSpec, KeyEscrow, List,
+    Reader, Tier, wire,
 };
 
 /// The largest package: more than images and models that one machine runs have, and a bound for
@@ -86,6 +92,9 @@ pub enum PackageError {
     /// It was wrapped to somebody else.
     #[error("key was not wrapped to us")]
     Unwrap(#[from] tg_privacy::UnwrapError),
+    /// It is of another owner or network.
+    #[error("package is somebody else's")]
+    Whose,
     /// It holds something else.
     #[error("package holds something else")]
     Kind,
@@ -118,6 +127,7 @@ impl PackageError {
             | Self::Combine(_)
             | Self::Open(_)
             | Self::Unwrap(_)
+            | Self::Whose
             | Self::Kind
             | Self::NoShare
             | Self::TooMany { .. } => true,
@@ -392,9 +402,21 @@ impl Plain for Results {
     }
 }
 
-/// What a package begins with: all that opens the sealed bytes behind it, which go to its end.
+wire! {
+    /// What a package begins with: whose it is, and all that opens the sealed bytes behind it,
+    /// which go to its end.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Package {
+        /// Whose it is. Nothing opens that was sealed or wrapped for somebody else.
+        pub whose: Whose,
+        /// Where its key is.
+        pub lock: Lock,
+    }
+}
+
+/// Where the key of a package is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Package {
+pub enum Lock {
     /// The key is in shares, each wrapped to one validator.
     Escrowed {
         /// What is public of the shares.
@@ -415,23 +437,14 @@ pub enum Package {
 }
 
 wire! {
-    /// Who keeps the key of a run's inputs while the job waits and runs.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum KeyEscrow {
-        /// Validators, each a share of it: the owner may be offline.
-        Validators = 1,
-        /// Nobody but the owner, who has to be online.
-        None = 2,
+    /// Whose package it is, on which network.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub struct Whose {
+        /// The network.
+        pub genesis: GenesisHash,
+        /// The client.
+        pub owner: AccountId,
     }
-}
-
-/// Whose package it is, on which network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whose {
-    /// The network.
-    pub genesis: GenesisHash,
-    /// The client.
-    pub owner: AccountId,
 }
 
 impl Whose {
@@ -458,19 +471,21 @@ pub struct Holders {
 
 /// Where the shares of a key count.
 #[must_use]
-pub const fn share_context(genesis: GenesisHash, book: &ShareBook) -> WrapContext {
-    key_context(genesis, book.key())
+pub const fn share_context(whose: &Whose, book: &ShareBook) -> WrapContext {
+    key_context(whose, book.key())
 }
 
 /// Where a key counts that is wrapped to somebody.
 #[must_use]
-pub const fn key_context(genesis: GenesisHash, key: KeyCommitment) -> WrapContext {
-    WrapContext { genesis, key_of: KeyOf::Content { id: *key.hash() } }
+pub const fn key_context(whose: &Whose, key: KeyCommitment) -> WrapContext {
+    let Whose { genesis, owner } = *whose;
+    WrapContext { genesis, owner, key_of: KeyOf::Content { id: *key.hash() } }
 }
 
 /// A package that is about to be made.
 pub struct Seal {
     head: Vec<u8>,
+    escrow: Option<KeyEscrow>,
     key: ContentKey,
     context: Context,
     randomness: Randomness,
@@ -491,12 +506,11 @@ impl Seal {
         let found = holders.keys.len();
         let spec = ThresholdSpec { needed: Threshold::quorum(holders.seats)?.needed(), of: found };
         let (book, shares) = split(&key, Threshold::new(spec)?, chance());
-        let context = share_context(whose.genesis, &book);
+        let context = share_context(whose, &book);
         let pairs = shares.iter().zip(&holders.keys);
         let shares = pairs.map(|(share, to)| wrap_share(share, to, &context, chance())).collect();
         let shares = List::new(shares).map_err(|_| ThresholdError::Of { found })?;
-        let head = head_bytes(&Package::Escrowed { book, shares })?;
-        Ok(Self { head, key, context: whose.context(Purpose::Input), randomness: chance() })
+        Self::new(*whose, Lock::Escrowed { book, shares }, key, chance())
     }
 
     /// For what a run reads, with a key that its owner keeps and can tell again.
@@ -508,8 +522,7 @@ impl Seal {
         key: ContentKey,
         randomness: Randomness,
     ) -> Result<Self, PackageError> {
-        let head = head_bytes(&Package::Owned { key: key.commitment() })?;
-        Ok(Self { head, key, context: whose.context(Purpose::Input), randomness })
+        Self::new(*whose, Lock::Owned { key: key.commitment() }, key, randomness)
     }
 
     /// For what a run gave to the client.
@@ -523,10 +536,27 @@ impl Seal {
     ) -> Result<Self, PackageError> {
         let key = ContentKey::new(random());
         let mut chance = || Randomness::new(random());
-        let context = key_context(whose.genesis, key.commitment());
+        let context = key_context(whose, key.commitment());
         let wrapped = wrap(&key, to, &context, chance());
-        let head = head_bytes(&Package::Direct { key: wrapped })?;
-        Ok(Self { head, key, context: whose.context(Purpose::Output), randomness: chance() })
+        Self::new(*whose, Lock::Direct { key: wrapped }, key, chance())
+    }
+
+    fn new(
+        whose: Whose,
+        lock: Lock,
+        key: ContentKey,
+        randomness: Randomness,
+    ) -> Result<Self, PackageError> {
+        let package = Package { whose, lock };
+        let (head, escrow) = (head_bytes(&package)?, package.escrow());
+        let purpose = if escrow.is_some() { Purpose::Input } else { Purpose::Output };
+        Ok(Self { head, escrow, key, context: whose.context(purpose), randomness })
+    }
+
+    /// Who keeps the key, if it is of a run's inputs.
+    #[must_use]
+    pub const fn escrow(&self) -> Option<KeyEscrow> {
+        self.escrow
     }
 
     /// How many bytes the package will have.
@@ -589,40 +619,52 @@ impl Package {
     /// # Errors
     /// If the shares give no key, or the package holds something else.
     pub fn key_of(&self, shares: &[Share]) -> Result<ContentKey, PackageError> {
-        let Self::Escrowed { book, .. } = self else { return Err(PackageError::Kind) };
+        let Lock::Escrowed { book, .. } = &self.lock else { return Err(PackageError::Kind) };
         Ok(combine(book, shares)?)
     }
 
     /// Who keeps the key of a run's inputs; nothing if it holds something else.
     #[must_use]
     pub const fn escrow(&self) -> Option<KeyEscrow> {
-        match self {
-            Self::Escrowed { .. } => Some(KeyEscrow::Validators),
-            Self::Owned { .. } => Some(KeyEscrow::None),
-            Self::Direct { .. } => None,
+        match self.lock {
+            Lock::Escrowed { .. } => Some(KeyEscrow::Validators),
+            Lock::Owned { .. } => Some(KeyEscrow::None),
+            Lock::Direct { .. } => None,
         }
+    }
+
+    /// Whether these can be the inputs of a job: they are its owner's, and their key is where the
+    /// job says. Everybody sees that, without any key.
+    #[must_use]
+    pub fn is_of(&self, whose: &Whose, spec: &JobSpec) -> bool {
+        self.whose == *whose && self.escrow() == Some(spec.key_escrow)
     }
 
     /// Whether this is the key of a run's inputs.
     #[must_use]
     pub fn is_key(&self, key: &ContentKey) -> bool {
-        match self {
-            Self::Escrowed { book, .. } => book.key() == key.commitment(),
-            Self::Owned { key: ours } => *ours == key.commitment(),
-            Self::Direct { .. } => false,
+        match &self.lock {
+            Lock::Escrowed { book, .. } => book.key() == key.commitment(),
+            Lock::Owned { key: ours } => *ours == key.commitment(),
+            Lock::Direct { .. } => false,
         }
+    }
+
+    fn check_whose(&self, whose: &Whose) -> Result<(), PackageError> {
+        if self.whose == *whose { Ok(()) } else { Err(PackageError::Whose) }
     }
 
     /// Opens a run's inputs, of which `sealed` is left.
     ///
     /// # Errors
-    /// If the package holds something else.
+    /// If the package is somebody else's, or holds something else.
     pub fn open_inputs<R: Read>(
         &self,
         key: &ContentKey,
         whose: &Whose,
         sealed: R,
     ) -> Result<Opening<R>, PackageError> {
+        self.check_whose(whose)?;
         self.escrow().ok_or(PackageError::Kind)?;
         Ok(Opening::new(key, &whose.context(Purpose::Input), &[], sealed)?)
     }
@@ -630,18 +672,19 @@ impl Package {
     /// Opens a result, of which `sealed` is left.
     ///
     /// # Errors
-    /// If it was wrapped to somebody else, or holds something else.
+    /// If it is somebody else's, was wrapped to somebody else, or holds something else.
     pub fn open_output<R: Read>(
         &self,
         secret: &WrapSecret,
         whose: &Whose,
         mut sealed: R,
     ) -> Result<Opening<R>, PackageError> {
-        let Self::Direct { key } = self else { return Err(PackageError::Kind) };
+        self.check_whose(whose)?;
+        let Lock::Direct { key } = &self.lock else { return Err(PackageError::Kind) };
         let mut begun = [0; HEADER_BYTES];
         sealed.read_exact(&mut begun)?;
         let header = tg_privacy::SealedHeader::from_bytes(&begun)?;
-        let context = key_context(whose.genesis, header.key());
+        let context = key_context(whose, header.key());
         let key = unwrap(key, secret, &context)?;
         Ok(Opening::new(&key, &whose.context(Purpose::Output), &begun, sealed)?)
     }
@@ -649,21 +692,24 @@ impl Package {
     /// A validator's share: the one that its secret opens and that the book lists.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is none, or the package is of another network.
     pub fn share_of(
         &self,
         secret: &WrapSecret,
         genesis: GenesisHash,
     ) -> Result<Share, PackageError> {
-        let Self::Escrowed { book, shares } = self else { return Err(PackageError::Kind) };
-        let context = share_context(genesis, book);
+        if self.whose.genesis != genesis {
+            return Err(PackageError::Whose);
+        }
+        let Lock::Escrowed { book, shares } = &self.lock else { return Err(PackageError::Kind) };
+        let context = share_context(&self.whose, book);
         let mut opened =
             shares.as_slice().iter().filter_map(|it| unwrap_share(it, secret, &context).ok());
         opened.find(|share| book.check(share).is_ok()).ok_or(PackageError::NoShare)
     }
 }
 
-impl Encode for Package {
+impl Encode for Lock {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Escrowed { book, shares } => {
@@ -683,7 +729,7 @@ impl Encode for Package {
     }
 }
 
-impl Decode for Package {
+impl Decode for Lock {
     const BYTES_MIN: usize = 1;
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -695,7 +741,7 @@ impl Decode for Package {
             }),
             2 => Ok(Self::Direct { key: Wrapped::decode(reader)? }),
             3 => Ok(Self::Owned { key: KeyCommitment::decode(reader)? }),
-            found => Err(DecodeError::Tag { at, found: found.into(), expected: "Package" }),
+            found => Err(DecodeError::Tag { at, found: found.into(), expected: "Lock" }),
         }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! A content key, or a share of one, is encrypted to a recipient's wrap key with HPKE (RFC 9180) in
 //! its base mode: X-Wing (ML-KEM-768 with X25519, so that it stays secret unless both are broken),
-//! HKDF-SHA256 and ChaCha20-Poly1305. HPKE's `info` names what is carried, the network, the job or
-//! content and the recipient's key, so that a wrapped key that is copied to another place does not
-//! open there. Base mode does not say who wrapped it: that is what the signature of the transaction
-//! or message around it is for.
+//! HKDF-SHA256 and ChaCha20-Poly1305. HPKE's `info` names what is carried, the network, whose data
+//! it opens, the job or content and the recipient's key, so that a wrapped key that is copied to
+//! another place does not open there. Base mode does not say who wrapped it: that is what the
+//! signature of the transaction or message around it is for.
 //!
 //! Wrapping takes chance as an argument ([`crate::randomness`]).
 
@@ -23,7 +23,8 @@ use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable};
 use std::fmt;
 use tg_types::hash::Tag;
 use tg_types::{
-    Decode, DecodeError, Encode, FORMAT_VERSION, GenesisHash, Hash32, JobId, Reader, wire,
+    AccountId, Decode, DecodeError, Encode, FORMAT_VERSION, GenesisHash, Hash32, JobId, Reader,
+    wire,
 };
 use zeroize::Zeroizing;
 
@@ -59,6 +60,9 @@ wire! {
     pub struct WrapContext {
         /// The network.
         pub genesis: GenesisHash,
+        /// Whose data it opens. A key or share that was wrapped for one owner's data does not open
+        /// where somebody says that it is another's.
+        pub owner: AccountId,
         /// To what the key belongs.
         pub key_of: KeyOf,
     }
@@ -263,12 +267,17 @@ mod tests {
     use super::{Carries, KeyOf, UnwrapError, WrapContext, WrapSecret, info, seal, unwrap_share};
     use crate::{Randomness, Share};
     use std::collections::BTreeSet;
-    use tg_types::{GenesisHash, Hash32, JobId};
+    use tg_types::{GenesisHash, Hash32, JobId, SecretKey};
 
     #[test]
     fn info_differs_in_everything_it_names() {
         let (one, other) = (WrapSecret::from_seed([1; 32]), WrapSecret::from_seed([2; 32]));
-        let at = |genesis, key_of| WrapContext { genesis: GenesisHash::new([genesis; 32]), key_of };
+        let owner = |seed| SecretKey::from_seed([seed; 32]).public().into();
+        let at = |genesis, key_of| WrapContext {
+            genesis: GenesisHash::new([genesis; 32]),
+            owner: owner(1),
+            key_of,
+        };
         let job = |number| KeyOf::Job { job: JobId::new([number; 32]) };
         let content = KeyOf::Content { id: Hash32::new([1; 32]) };
         let all = [
@@ -278,8 +287,9 @@ mod tests {
             info(Carries::Key, one.public(), &at(2, job(1))),
             info(Carries::Key, one.public(), &at(1, job(2))),
             info(Carries::Key, one.public(), &at(1, content)),
+            info(Carries::Key, one.public(), &WrapContext { owner: owner(2), ..at(1, job(1)) }),
         ];
-        assert!(all.iter().all(|info| info.len() == 15 + 1 + 1 + 32 + 33 + 32));
+        assert!(all.iter().all(|info| info.len() == 15 + 1 + 1 + 32 + 32 + 33 + 32));
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
     }
 
@@ -288,7 +298,8 @@ mod tests {
     fn wrapped_share_of_an_impossible_index_is_refused() {
         let secret = WrapSecret::from_seed([1; 32]);
         let key_of = KeyOf::Job { job: JobId::new([2; 32]) };
-        let context = WrapContext { genesis: GenesisHash::new([3; 32]), key_of };
+        let owner = SecretKey::from_seed([4; 32]).public().into();
+        let context = WrapContext { genesis: GenesisHash::new([3; 32]), owner, key_of };
         for index in [0, 101, 255] {
             let mut payload = [5; Share::BYTES];
             payload[0] = index;

@@ -168,8 +168,7 @@ pub(crate) async fn wait_for_turn(config: &AgentConfig, node: &NodeId, job: JobI
     loop {
         let checks = entry.checks.as_slice();
         let Some(ours) = checks.iter().find(is_ours) else { return false };
-        let is_waiting =
-            |check: &Check| check.round == ours.round && check.state == CheckState::Drawn;
+        let is_waiting = |check: &Check| check.round == ours.round && check.is_unsaid();
         if !checks.iter().any(is_waiting) {
             return true;
         }

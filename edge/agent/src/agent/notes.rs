@@ -72,7 +72,8 @@ mod tests {
     fn note() -> Note {
         let hash = Hash32::new([2; 32]);
         let result = RunResult { output: hash, trace: hash, package: hash, package_bytes: 3 };
-        let packages = Packages::new(vec![PackageRef { id: hash, bytes: 3 }]).expect("one");
+        let packages =
+            Packages::new(vec![PackageRef { id: hash, bytes: 3, key_escrow: None }]).expect("one");
         let signature = SeatSignature { seat: 0, signature: Signature::new([5; 64]) };
         let signatures = SeatSignatures::new(vec![signature]).expect("one");
         Note { result, salt: [4; 32], voucher: Voucher { packages, signatures } }

@@ -3,6 +3,9 @@
 //!
 //! What is small is opened once and stays in memory. What is large stays sealed, on disk, and is
 //! opened piece by piece whenever somebody reads it.
+//!
+//! What was opened for one owner's job is not there for another's: whoever names a package that is
+//! not its own must not get anything done with a key that it has no right to.
 
 use super::work::WorkError;
 use std::collections::VecDeque;
@@ -13,7 +16,7 @@ use std::time::{Duration, Instant};
 use tg_gateway::package::{Whose, check_memory};
 use tg_gateway::{LocalPackage, TensorInputs};
 use tg_privacy::ContentKey;
-use tg_types::PackageRef;
+use tg_types::{AccountId, PackageRef};
 use tokio::sync::OnceCell;
 
 /// Packages that are remembered.
@@ -116,6 +119,15 @@ impl Content {
     }
 }
 
+/// A package as the job of an owner names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// Whose job it is.
+    pub(crate) owner: AccountId,
+    /// The package.
+    pub(crate) package: PackageRef,
+}
+
 /// What is known of a package, once somebody has opened it.
 type Cell = Arc<OnceCell<Arc<Content>>>;
 
@@ -143,16 +155,17 @@ pub(crate) struct Packages {
 #[derive(Default)]
 struct Shelf {
     /// Those that are remembered, the oldest first.
-    opened: VecDeque<(PackageRef, Cell)>,
+    opened: VecDeque<(Named, Cell)>,
     /// All that somebody uses.
-    lent: Vec<(PackageRef, Weak<OnceCell<Arc<Content>>>)>,
+    lent: Vec<(Named, Weak<OnceCell<Arc<Content>>>)>,
 }
 
 impl Packages {
-    /// What is inside a package; the first who asks opens it, others wait for that.
+    /// What is inside a package of an owner's job; the first who asks opens it, others wait for
+    /// that.
     pub(crate) async fn get<E>(
         &self,
-        package: PackageRef,
+        package: Named,
         open: impl AsyncFnOnce() -> Result<Content, E>,
     ) -> Result<Lent, E> {
         let cell = self.shelf.lock().unwrap_or_else(PoisonError::into_inner).place(package);
@@ -163,45 +176,70 @@ impl Packages {
 }
 
 impl Shelf {
-    fn place(&mut self, package: PackageRef) -> Cell {
+    fn place(&mut self, named: Named) -> Cell {
+        let bytes = named.package.bytes;
         self.lent.retain(|(_, cell)| cell.strong_count() > 0);
-        let known = self.lent.iter().find(|(known, _)| *known == package);
+        let known = self.lent.iter().find(|(known, _)| *known == named);
         if let Some(cell) = known.and_then(|(_, cell)| cell.upgrade()) {
             return cell;
         }
         let cell = Cell::default();
-        self.lent.push((package, Arc::downgrade(&cell)));
-        if package.bytes > REMEMBERED_BYTES_MAX {
+        self.lent.push((named, Arc::downgrade(&cell)));
+        if bytes > REMEMBERED_BYTES_MAX {
             return cell;
         }
-        let taken = |opened: &VecDeque<(PackageRef, Cell)>| {
-            opened.iter().map(|(known, _)| known.bytes).fold(package.bytes, u64::saturating_add)
+        let taken = |opened: &VecDeque<(Named, Cell)>| {
+            let sizes = opened.iter().map(|(known, _)| known.package.bytes);
+            sizes.fold(bytes, u64::saturating_add)
         };
         while self.opened.len() >= REMEMBERED_MAX || taken(&self.opened) > REMEMBERED_BYTES_MAX {
             self.opened.pop_front();
         }
-        self.opened.push_back((package, Arc::clone(&cell)));
+        self.opened.push_back((named, Arc::clone(&cell)));
         cell
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Inside, Lent, Packages, REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Waited};
+    use super::{
+        Content, Inside, Lent, Named, Packages, REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Waited,
+    };
     use std::time::{Duration, Instant};
-    use tg_types::{Hash32, PackageRef};
+    use tg_types::{Hash32, PackageRef, SecretKey};
 
-    fn package(number: u8, bytes: u64) -> PackageRef {
-        PackageRef { id: Hash32::new([number; 32]), bytes }
+    fn package(number: u8, bytes: u64) -> Named {
+        named(1, number, bytes)
     }
 
-    async fn lend(packages: &Packages, package: PackageRef, key: u8) -> Lent {
+    fn named(owner: u8, number: u8, bytes: u64) -> Named {
+        let owner = SecretKey::from_seed([owner; 32]).public().into();
+        let id = Hash32::new([number; 32]);
+        Named { owner, package: PackageRef { id, bytes, key_escrow: None } }
+    }
+
+    /// Goal: whoever names another's package in a job of its own does not get what was opened for
+    /// the other, be it remembered or in use.
+    #[tokio::test]
+    async fn package_that_was_opened_for_one_owner_is_closed_to_others() {
+        let packages = Packages::default();
+        let (victim, thief) = (named(1, 7, 1), named(2, 7, 1));
+        let in_use = lend(&packages, victim, 1).await;
+        let refused = packages.get(thief, async || Err::<Content, _>("foreign")).await;
+        assert_eq!(refused.err(), Some("foreign"));
+        drop(in_use);
+        let refused = packages.get(thief, async || Err::<Content, _>("foreign")).await;
+        assert_eq!(refused.err(), Some("foreign"));
+        assert_eq!(get(&packages, victim, 9).await, 1, "the owner's is still there");
+    }
+
+    async fn lend(packages: &Packages, package: Named, key: u8) -> Lent {
         let waited = Waited { at: Instant::now(), span: Duration::ZERO };
         let content = Content { key: [key; 32], waited, bytes: 1, inside: Inside::Opened(None) };
         packages.get(package, async || Ok::<_, ()>(content)).await.expect("opens")
     }
 
-    async fn get(packages: &Packages, package: PackageRef, key: u8) -> u8 {
+    async fn get(packages: &Packages, package: Named, key: u8) -> u8 {
         lend(packages, package, key).await.key[0]
     }
 

@@ -3,7 +3,7 @@
 use super::courier::Parcel;
 use super::desk::Desk;
 use super::notes::Note;
-use super::packages::{Content, Lent, Packages, Waited};
+use super::packages::{Content, Lent, Named, Packages, Waited};
 use super::prove::{self, Proved, ShowError};
 use super::tiles::TilesError;
 use super::{AgentConfig, Cheat, Ran, Tools, patience};
@@ -14,7 +14,9 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tg_gateway::package::{Whose, result_key_hash};
-use tg_gateway::{Contents as _, GatewayError, Kept, KeyOrder, PackageError, Plain, TensorInputs};
+use tg_gateway::{
+    Contents as _, GatewayError, Kept, KeyOrder, Package, PackageError, Plain, TensorInputs,
+};
 use tg_ledger::JobEntry;
 use tg_net::{BlobError, FetchError};
 use tg_privacy::WrapPublic;
@@ -45,6 +47,8 @@ pub(crate) enum WorkError {
     Sealed,
     #[error("package names another key for the result than the job")]
     OtherKey,
+    #[error("package is not of the job's owner, or its key is not where the job says")]
+    Foreign,
     #[error("task cannot be run")]
     Task(#[from] TaskRunError),
     #[error("task could not be stopped")]
@@ -92,6 +96,7 @@ impl WorkError {
             | Self::Claim(_)
             | Self::Sealed
             | Self::OtherKey
+            | Self::Foreign
             | Self::Show(ShowError::OtherWeights)
             | Self::Task(
                 TaskRunError::NotOfModels | TaskRunError::OtherTask | TaskRunError::OtherKey,
@@ -105,6 +110,11 @@ impl WorkError {
             | Self::Show(ShowError::Court(_))
             | Self::Tiles(_) => RunFailure::DeviceFailed,
         }
+    }
+
+    /// Whether the owner of the data, who keeps its key, did not hand it out.
+    pub(crate) const fn is_withheld(&self) -> bool {
+        matches!(self, Self::NoKey(GatewayError::NoKey(_)))
     }
 }
 
@@ -121,21 +131,28 @@ pub(crate) async fn open(
     job: JobId,
     entry: &JobEntry,
 ) -> Result<Lent, WorkError> {
-    let package = PackageRef { id: entry.spec.package, bytes: entry.spec.package_bytes };
+    let package = Named { owner: entry.owner, package: entry.spec.package_ref() };
     // From here on, not from when it is our turn: jobs that share a package wait for each other.
     let until = Instant::now() + owner_wait(entry.spec.run_max);
     packages.get(package, async || open_anew(config, job, entry, until).await).await
 }
 
+/// What a complaint shows about inputs that are not the job owner's: everybody sees that in their
+/// head, and their key, should we know it, is none of this owner's business.
+const NO_KEY: [u8; 32] = [0; 32];
+
 /// The key of a job's inputs if they do not open, or are not what the job names: enough for a
-/// complaint, which every validator can follow.
+/// complaint, which every validator can follow. Never the key of another owner's package.
 pub(crate) async fn key_of_wrong_inputs(
     config: &AgentConfig,
     tools: &Tools,
     job: JobId,
 ) -> Option<[u8; 32]> {
     let entry = patience::job(config, job, |_| true).await.ok()?;
-    let content = open(config, &tools.packages, job, &entry).await.ok()?;
+    let content = match open(config, &tools.packages, job, &entry).await {
+        Ok(content) => content,
+        Err(error) => return shown_without_key(&error),
+    };
     let key = content.key;
     let mut plain = match content.reader().await {
         Ok(plain) => plain,
@@ -148,6 +165,16 @@ pub(crate) async fn key_of_wrong_inputs(
         Ok(are_inputs) => (!are_inputs).then_some(key),
         Err(error) => error.is_wrong().then_some(key),
     }
+}
+
+/// What is shown about a package that was not opened.
+fn shown_without_key(error: &WorkError) -> Option<[u8; 32]> {
+    matches!(error, WorkError::Foreign).then_some(NO_KEY)
+}
+
+/// Refuses inputs that anybody sees not to be the job's, before a key is asked for.
+fn check_foreign(package: &Package, whose: &Whose, spec: &JobSpec) -> Result<(), WorkError> {
+    if package.is_of(whose, spec) { Ok(()) } else { Err(WorkError::Foreign) }
 }
 
 async fn open_anew(
@@ -164,6 +191,10 @@ async fn open_anew(
         Err(GatewayError::Blob(_)) => gateway.package(&id, bytes).await?,
         package => package?,
     };
+    if let Err(error) = check_foreign(package.head(), &whose, &entry.spec) {
+        package.release().await;
+        return Err(error);
+    }
     let order = KeyOrder { job, owner: entry.owner, package: package.head(), secret: &config.wrap };
     let (started, mut asked, mut is_told) = (Instant::now(), 0, false);
     let key = loop {
@@ -250,7 +281,7 @@ pub(crate) async fn run(
         trace = Hash32::new(sha256(&[&proved.bytes]));
     }
     let Kept { package, voucher } = tools.courier.send(Parcel { job, whose, to, plain }).await?;
-    let PackageRef { id: package, bytes: package_bytes } = package;
+    let PackageRef { id: package, bytes: package_bytes, .. } = package;
     let result = RunResult { output, trace, package, package_bytes };
     Ok(Ran { run, note: Note { result, salt, voucher }, proved })
 }
@@ -354,9 +385,66 @@ async fn run_task(
 
 #[cfg(test)]
 mod tests {
-    use super::{OWNER_WAIT_MAX, owner_wait};
+    use super::{NO_KEY, OWNER_WAIT_MAX, WorkError, check_foreign, owner_wait, shown_without_key};
     use std::time::Duration;
-    use tg_types::DurationMs;
+    use tg_gateway::package::Whose;
+    use tg_gateway::{GatewayError, Package, Seal};
+    use tg_privacy::{ContentKey, Randomness};
+    use tg_types::{
+        AccountId, Amount, DurationMs, GenesisHash, Hash32, JobSpec, KeyEscrow, Needs, ResultKey,
+        RunFailure, SecretKey, Tier, Work,
+    };
+
+    fn whose(owner: u8, genesis: u8) -> Whose {
+        let owner = AccountId::from(SecretKey::from_seed([owner; 32]).public());
+        Whose { genesis: GenesisHash::new([genesis; 32]), owner }
+    }
+
+    fn spec(key_escrow: KeyEscrow) -> JobSpec {
+        let hash = Hash32::new([1; 32]);
+        JobSpec {
+            work: Work::Opaque { task: hash },
+            package: hash,
+            package_bytes: 1,
+            key_escrow,
+            result_key: ResultKey::NONE,
+            needs: Needs::ANY,
+            tier: Tier::Trusted,
+            pay: Amount::ZERO,
+            run_max: DurationMs::MINUTE,
+            expires_after: DurationMs::MINUTE,
+        }
+    }
+
+    /// Goal: whoever names another's package in a job of its own makes no node publish its key, not
+    /// even one that knows it. Method: the package is refused by its head, before any key is asked
+    /// for or looked up, and what a complaint shows then is no key.
+    #[test]
+    fn package_of_another_owner_is_refused_and_complained_about_without_its_key() {
+        let (victim, thief) = (whose(1, 9), whose(2, 9));
+        let key = ContentKey::new([3; 32]);
+        let seal = Seal::owned(&victim, key, Randomness::new([4; 32])).expect("a seal");
+        let mut bytes = Vec::new();
+        seal.write(&b"numbers".to_vec(), &mut bytes).expect("into memory");
+        let head = Package::read(&mut bytes.as_slice()).expect("a head");
+        let (kept, shared) = (spec(KeyEscrow::None), spec(KeyEscrow::Validators));
+        assert!(check_foreign(&head, &victim, &kept).is_ok());
+        for (reader, spec) in [(thief, &kept), (whose(1, 8), &kept), (victim, &shared)] {
+            let error = check_foreign(&head, &reader, spec).expect_err("not the job's");
+            assert_eq!(error.failure(), RunFailure::PackageWrong);
+            assert_eq!(shown_without_key(&error), Some(NO_KEY));
+        }
+        let others = [WorkError::Sealed, WorkError::NoKey(GatewayError::Unexpected)];
+        assert_eq!(others.map(|error| shown_without_key(&error)), [None, None]);
+    }
+
+    #[test]
+    fn key_that_its_owner_does_not_give_is_withheld_and_no_other() {
+        let away = GatewayError::NoKey(Box::new(GatewayError::Unexpected));
+        assert!(WorkError::NoKey(away).is_withheld());
+        let few = GatewayError::TooFew { found: 1, needed: 3 };
+        assert!(!WorkError::NoKey(few).is_withheld() && !WorkError::Unknown.is_withheld());
+    }
 
     #[test]
     fn owner_is_waited_for_while_there_is_time_for_the_work() {

@@ -1,6 +1,7 @@
 //! An owner, nodes and validators that say what they are told to say, over real connections.
 
 use super::{KeyDesk, agreed, stay};
+use crate::card::DoorCard;
 use crate::client::{Gateway, GatewayError};
 use crate::key::KeyOrder;
 use crate::message::{Failure, Reply, Request};
@@ -18,8 +19,8 @@ use tg_privacy::{ContentKey, Randomness, WrapSecret};
 use tg_types::genesis::{GenesisSpec, NetworkKind, ValidatorSeat};
 use tg_types::{
     AccountId, Amount, Bytes, Decode as _, DurationMs, Encode as _, Extent, Genesis, GenesisHash,
-    Hash32, JobId, JobSpec, JobStatus, List, Needs, NodeId, Params, ResultKey, SecretKey, Tick,
-    Tier, Work,
+    Hash32, JobId, JobSpec, JobStatus, KeyEscrow, List, Needs, NodeId, Params, ResultKey,
+    SecretKey, Tick, Tier, Work,
 };
 
 const JOB: JobId = JobId::new([1; 32]);
@@ -29,11 +30,11 @@ const OWNER: u8 = 50;
 const NODE: u8 = 51;
 const STRANGER: u8 = 52;
 
-fn secret(number: u8) -> SecretKey {
+pub(crate) fn secret(number: u8) -> SecretKey {
     SecretKey::from_seed([number; 32])
 }
 
-fn account(number: u8) -> AccountId {
+pub(crate) fn account(number: u8) -> AccountId {
     secret(number).public().into()
 }
 
@@ -59,7 +60,7 @@ fn genesis() -> Genesis {
 }
 
 /// A job of somebody that a node runs.
-fn entry(owner: u8, node: u8) -> JobEntry {
+pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
     let hash = Hash32::new([0; 32]);
     let run = Run {
         node: NodeId::new(*secret(node).public().as_bytes()),
@@ -74,6 +75,7 @@ fn entry(owner: u8, node: u8) -> JobEntry {
             work: Work::Opaque { task: hash },
             package: hash,
             package_bytes: 1,
+            key_escrow: KeyEscrow::None,
             result_key: ResultKey { nonce: NONCE, hash },
             needs: Needs::ANY,
             tier: Tier::Trusted,
@@ -129,13 +131,15 @@ impl CallHandler for Validator {
 /// A relay with validators behind it.
 struct Net {
     relay: Relay,
-    genesis: Genesis,
+    genesis: Arc<Genesis>,
     peers: Vec<Peer>,
+    /// Of the seats, which are the first of the peers.
+    cards: Vec<DoorCard>,
 }
 
 impl Net {
-    /// Validators that say these things of the job.
-    async fn start(entries: [JobEntry; SEATS as usize]) -> Self {
+    /// Peers that say these things of the job; the first of them are validators.
+    async fn start(entries: Vec<JobEntry>) -> Self {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let relay = Relay::start(RelaySettings::new(here)).await.expect("a relay");
         let mut peers = Vec::new();
@@ -145,7 +149,13 @@ impl Net {
             peer.serve(Services { calls: Some(calls), blobs: None }).expect("serves");
             peers.push(peer);
         }
-        Self { relay, genesis: genesis(), peers }
+        let genesis = Arc::new(genesis());
+        let card = |number: u8| {
+            let (seat, peer) = (secret(number).public(), secret(number));
+            DoorCard::new(&seat, &peer, relay.info().clone(), &genesis)
+        };
+        let cards = (1..=SEATS).map(card).collect();
+        Self { relay, genesis, peers, cards }
     }
 
     async fn gateway(&self, number: u8) -> Arc<Gateway> {
@@ -155,7 +165,7 @@ impl Net {
             let route = Route::relayed(self.relay.info().url.clone());
             peer.add_route(*id, route).expect("a route");
         }
-        Arc::new(Gateway::new(peer, ids, &self.genesis))
+        Arc::new(Gateway::new(peer, ids, &self.cards, &self.genesis))
     }
 }
 
@@ -200,7 +210,7 @@ fn is_refused(answer: Result<ContentKey, GatewayError>, expected: Failure) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn key_is_handed_to_the_chosen_node_and_to_nobody_else() {
     let honest = || entry(OWNER, NODE);
-    let net = Net::start([honest(), honest(), honest(), entry(OWNER, STRANGER)]).await;
+    let net = Net::start(vec![honest(), honest(), honest(), entry(OWNER, STRANGER)]).await;
     let owned = package(net.genesis.hash(), content_key(&NONCE));
     let (node, stranger) = (net.gateway(NODE).await, net.gateway(STRANGER).await);
     is_refused(ask(&node, &owned).await, Failure::Unavailable);
@@ -234,8 +244,8 @@ async fn key_is_handed_to_the_chosen_node_and_to_nobody_else() {
 /// Goal: what is somebody else's is not handed out, whoever asks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_of_another_owner_has_no_key_here() {
-    let theirs = || entry(STRANGER, NODE);
-    let net = Net::start([theirs(), theirs(), theirs(), theirs()]).await;
+    let theirs = entry(STRANGER, NODE);
+    let net = Net::start(vec![theirs; SEATS.into()]).await;
     let (node, owner) = (net.gateway(NODE).await, net.gateway(OWNER).await);
     let desk = KeyDesk {
         gateway: Arc::clone(&owner),
@@ -249,10 +259,37 @@ async fn job_of_another_owner_has_no_key_here() {
     is_refused(ask(&node, &owned).await, Failure::NotChosen);
 }
 
+/// Goal: a ticket that names many peers makes no quorum of them. Method: beside four validators
+/// there are as many others, who all say that a stranger was chosen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn peers_without_a_seat_make_no_quorum() {
+    let mut entries = vec![entry(OWNER, NODE); SEATS.into()];
+    entries.extend(vec![entry(OWNER, STRANGER); SEATS.into()]);
+    let net = Net::start(entries).await;
+    let (node, stranger) = (net.gateway(NODE).await, net.gateway(STRANGER).await);
+    let owner = net.gateway(OWNER).await;
+    let desk = KeyDesk {
+        gateway: Arc::clone(&owner),
+        key: Box::new(content_key),
+        tell: Box::new(|_, _| {}),
+        random: || Some([4; 32]),
+    };
+    desk.open().expect("serves");
+    owner.hello(Duration::from_secs(5)).await;
+    let owned = package(net.genesis.hash(), content_key(&NONCE));
+    is_refused(ask(&stranger, &owned).await, Failure::NotChosen);
+    assert!(owned.is_key(&ask(&node, &owned).await.expect("was chosen")));
+    // Shares of a key would go to seats alone, too.
+    let holders = owner.ask_seats(&Request::Status, Duration::ZERO, |seat, _| Some(seat)).await;
+    assert!(holders.len() <= SEATS.into(), "{holders:?}");
+}
+
 #[test]
-fn nonce_counts_if_a_quorum_says_the_same() {
+fn nonce_counts_if_a_quorum_of_seats_says_the_same() {
     let (one, other) = ([1; 16], [2; 16]);
-    assert_eq!(agreed(&[one, other, one, one], 3), Some(one));
-    assert_eq!(agreed(&[one, other, one], 3), None);
+    let all = [(0, one), (1, other), (2, one), (3, one)];
+    assert_eq!(agreed(&all, 3), Some(one));
+    assert_eq!(agreed(&all[..3], 3), None);
+    assert_eq!(agreed(&[(2, one), (2, one), (2, one), (3, one)], 3), None, "one seat, thrice");
     assert_eq!(agreed(&[], 1), None);
 }

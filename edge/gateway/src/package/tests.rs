@@ -1,13 +1,15 @@
 //! Packages: who can open them, and what becomes of those that are not whole.
 
 use super::{
-    Holders, KeyEscrow, PACKAGE_BYTES_MAX, Package, PackageError, Parts, Results, Seal,
-    TensorInputs, Whose, check_memory,
+    Holders, PACKAGE_BYTES_MAX, Package, PackageError, Parts, Results, Seal, TensorInputs, Whose,
+    check_memory,
 };
 use crate::stream::Plain;
 use std::io::{self, Read, Write};
 use tg_privacy::{ContentKey, Randomness, Share, WrapSecret};
-use tg_types::{AccountId, Decode as _, Encode as _, GenesisHash, JobId, SecretKey, Tier};
+use tg_types::{
+    AccountId, Decode as _, Encode as _, GenesisHash, JobId, KeyEscrow, SecretKey, Tier,
+};
 
 fn random() -> impl FnMut() -> [u8; 32] {
     let mut number = 0_u8;
@@ -131,18 +133,63 @@ fn head_of_owned_inputs_is_read_back_and_nothing_else_is() {
         assert!(Package::from_bytes(&bytes[..length]).is_err(), "{length} bytes");
     }
     assert!(Package::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
-    assert!(Package::from_bytes(&[&[4], &bytes[1..]].concat()).is_err(), "no such kind");
+    let kind = [&bytes[..64], &[4], &bytes[65..]].concat();
+    assert!(Package::from_bytes(&kind).is_err(), "no such kind");
 }
 
 /// Goal: a head that commits to another key than its content opens with neither.
 #[test]
 fn owned_inputs_with_a_forged_commitment_do_not_open() {
     let (mut package, forged) = (owned([3; 32]), ContentKey::new([4; 32]));
-    let (true_key, place) = (ContentKey::new([3; 32]), 5);
+    // Behind the length, whose it is, and the kind of its lock.
+    let (true_key, place) = (ContentKey::new([3; 32]), 4 + 64 + 1);
     package[place..place + 32].copy_from_slice(forged.commitment().hash().as_bytes());
     let head = Package::read(&mut package.as_slice()).expect("a head");
     assert!(head.is_key(&forged) && !head.is_key(&true_key));
     assert!(open_inputs(&package, &forged, &whose(1)).expect_err("is another").is_wrong());
+}
+
+/// The same package with another's name in its head.
+fn renamed(package: &[u8], whose: Whose) -> Vec<u8> {
+    let mut sealed = package;
+    let head = Package { whose, ..Package::read(&mut sealed).expect("a head") };
+    [&crate::stream::head_bytes(&head).expect("short")[..], sealed].concat()
+}
+
+/// Goal: whoever copies another's package under its own name gets nothing of it. Method: the head
+/// is rewritten, all else is kept: no validator finds a share, and with the key itself, in the old
+/// name or the new one, nothing opens.
+#[test]
+fn package_that_was_renamed_has_no_share_and_does_not_open() {
+    let (secrets, holders) = validators(4);
+    let package = inputs(&holders);
+    let head = Package::read(&mut package.as_slice()).expect("a head");
+    let share = |seat: usize| head.share_of(&secrets[seat], whose(1).genesis).expect("ours");
+    let key = head.key_of(&[share(0), share(1), share(2)]).expect("three");
+    let elsewhere = Whose { genesis: GenesisHash::new([8; 32]), ..whose(1) };
+    for (thief, copy) in [whose(2), elsewhere].map(|it| (it, renamed(&package, it))) {
+        let stolen = Package::read(&mut copy.as_slice()).expect("a head");
+        assert_eq!(stolen.whose, thief);
+        for secret in &secrets {
+            assert!(stolen.share_of(secret, thief.genesis).is_err());
+            assert!(stolen.share_of(secret, whose(1).genesis).is_err());
+        }
+        for reader in [whose(1), thief] {
+            assert!(open_inputs(&copy, &key, &reader).expect_err("renamed").is_wrong());
+        }
+    }
+    assert_eq!(open_inputs(&package, &key, &whose(1)).expect("is the owner's"), b"numbers");
+}
+
+#[test]
+fn renamed_result_does_not_open() {
+    let client = WrapSecret::from_seed([7; 32]);
+    let copy = renamed(&output(&client), whose(2));
+    for reader in [whose(1), whose(2)] {
+        assert!(open_output(&copy, &client, &reader).expect_err("renamed").is_wrong());
+    }
+    let refused = open_output(&copy, &client, &whose(1));
+    assert!(matches!(refused, Err(PackageError::Whose)));
 }
 
 #[test]

@@ -174,7 +174,8 @@ async fn reach(ticket: &Ticket, key: &SecretKey, blobs: BlobPlace) -> Result<Gat
     let (genesis, first) = genesis_of(&peer, &ids, ticket.genesis()).await?;
     // A ticket may be older than a door, or too short for all of them. Seats sign where theirs is,
     // so it does not matter who tells.
-    for card in doors_of(&peer, &ids, &genesis).await? {
+    let cards = doors_of(&peer, &ids, &genesis).await?;
+    for card in &cards {
         peer.trust_relay(card.relay())?;
         peer.add_route(card.peer(), Route::relayed(card.relay().url.clone()))?;
         if !ids.contains(&card.peer()) {
@@ -182,7 +183,7 @@ async fn reach(ticket: &Ticket, key: &SecretKey, blobs: BlobPlace) -> Result<Gat
         }
     }
     ids.sort_by_key(|id| *id != first);
-    let gateway = Gateway::new(peer, ids, &genesis);
+    let gateway = Gateway::new(peer, ids, &cards, &Arc::new(genesis));
     gateway.hello(client::SLOW).await;
     Ok(gateway)
 }

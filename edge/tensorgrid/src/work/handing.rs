@@ -26,9 +26,10 @@ impl Handing {
     pub(crate) fn start(session: &Session, printer: Printer) -> Result<Self, Failure> {
         let gateway = session.as_account()?;
         let owner = SecretKey::from_seed(*session.key.expose_seed());
+        let genesis = gateway.domain().genesis;
         let desk = KeyDesk {
             gateway: Arc::clone(&gateway),
-            key: Box::new(move |nonce| content_key(&owner, nonce)),
+            key: Box::new(move |nonce| content_key(&owner, &genesis, nonce)),
             tell: Box::new(move |job, node| {
                 let (job, node) = (short(&job), short(&node));
                 printer.say(format_args!("  Key: node {node} was given the key of job {job}."));

@@ -204,7 +204,7 @@ impl Doors {
             peer.add_route(*id, Route::relayed(self.info.url.clone()))?;
         }
         peer.online(ONLINE_WAIT).await?;
-        let gateway = Gateway::new(peer, ids, self.genesis());
+        let gateway = Gateway::new(peer, ids, &self.cards(), self.chain.genesis());
         gateway.hello(client::SLOW).await;
         Ok(Arc::new(gateway))
     }

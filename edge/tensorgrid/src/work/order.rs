@@ -27,8 +27,8 @@ use tg_tensor::{Model, Tensor};
 use tg_types::hash::{Tag, tagged};
 use tg_types::tx::{PROGRAM_PIECES_MAX, ProgramPiece};
 use tg_types::{
-    AccountId, Action, Amount, Decode, DecodeError, DurationMs, Encode, Event, Hash32, JobId,
-    JobSpec, Kind, Lane, List, Message, Needs, PackageRef, ProgramFacts, Reason, ResultKey,
+    AccountId, Action, Amount, Decode, DecodeError, DurationMs, Encode, Event, GenesisHash, Hash32,
+    JobId, JobSpec, Kind, Lane, List, Message, Needs, PackageRef, ProgramFacts, Reason, ResultKey,
     RunResult, SecretKey, StepJudge as _, Tier, Voucher, Work,
 };
 
@@ -41,8 +41,14 @@ const CONTENT_SECRET: Tag = Tag::new("tensorgrid/content secret");
 
 /// The key of what an order's jobs read, if its owner keeps it: derived, so that it can be handed
 /// out again by whoever has the owner's key and reads the nonce on the chain.
-pub(crate) fn content_key(owner: &SecretKey, nonce: &[u8; 16]) -> ContentKey {
-    ContentKey::new(*tagged(CONTENT_SECRET, &[&*owner.expose_seed(), nonce]).as_bytes())
+pub(crate) fn content_key(
+    owner: &SecretKey,
+    genesis: &GenesisHash,
+    nonce: &[u8; 16],
+) -> ContentKey {
+    // The network is part of it: who runs another one cannot have this one's keys handed out there.
+    let pieces: [&[u8]; 3] = [&*owner.expose_seed(), genesis.as_bytes(), nonce];
+    ContentKey::new(*tagged(CONTENT_SECRET, &pieces).as_bytes())
 }
 
 /// How long to wait before turning to another validator.
@@ -284,7 +290,7 @@ impl Order<'_> {
             }
             Job::Task(_) => Work::Opaque { task: nothing },
         };
-        let package = PackageRef { id: nothing, bytes: 0 };
+        let package = PackageRef { id: nothing, bytes: 0, key_escrow: Some(self.escrow) };
         let spec = self.spec(work, package, ResultKey::NONE, Amount::ZERO);
         Market::look(gateway).await?.quote(&spec, self.job.facts().as_ref())
     }
@@ -294,6 +300,7 @@ impl Order<'_> {
             work,
             package: package.id,
             package_bytes: package.bytes,
+            key_escrow: self.escrow,
             result_key,
             needs: self.needs.clone(),
             tier: self.tier,
@@ -312,7 +319,9 @@ impl Client<'_> {
     /// The seed of the secret key to which results of an order are sealed. Each order has its own,
     /// so that one can be made public and tells nothing of others.
     fn result_seed(&self, nonce: &[u8; 16]) -> [u8; 32] {
-        *tagged(RESULT_SECRET, &[&*self.key.expose_seed(), nonce]).as_bytes()
+        let genesis = self.gateway.domain().genesis;
+        let pieces: [&[u8]; 3] = [&*self.key.expose_seed(), genesis.as_bytes(), nonce];
+        *tagged(RESULT_SECRET, &pieces).as_bytes()
     }
 
     fn result_secret(&self, nonce: &[u8; 16]) -> WrapSecret {
@@ -385,7 +394,7 @@ impl Client<'_> {
                 Seal::inputs(&self.whose(), &holders, || chance.draw())?
             }
             KeyEscrow::None => {
-                let key = content_key(self.key, &nonce);
+                let key = content_key(self.key, &self.gateway.domain().genesis, &nonce);
                 Seal::owned(&self.whose(), key, Randomness::new(chance.draw()))?
             }
         };
@@ -405,7 +414,7 @@ impl Client<'_> {
         let escrow = package.head().escrow().ok_or(PackageError::Kind)?;
         let kept = self.gateway.keep_again(&package).await;
         package.release().await;
-        let Kept { package: PackageRef { id, bytes }, voucher } = kept?;
+        let Kept { package: PackageRef { id, bytes, .. }, voucher } = kept?;
         let (pay, spec) = (quote.charges.pay, spec.clone());
         let spec = JobSpec { package: id, package_bytes: bytes, pay, ..spec };
         let jobs = self.hand_in(vec![spec], voucher, quote, Lane::FIRST).await?;

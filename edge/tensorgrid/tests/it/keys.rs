@@ -115,3 +115,34 @@ fn job_waits_for_an_owner_that_was_killed_and_came_back_slow() {
     }
     assert_eq!(up.stop("INT").0.code(), Some(0));
 }
+
+/// Goal: an owner that goes away with its result, before a checker has the key, pays for the run,
+/// and no checker is fined. Method: the client is killed as soon as the provider has the key.
+#[test]
+#[ignore = "slow: checkers wait for an owner that is gone until their date"]
+fn owner_that_withholds_the_key_from_checkers_pays_and_they_are_not_fined_slow() {
+    let _turn = turn();
+    let (home, client) = (Home::new(), Home::new());
+    let up = home.start("up", &["--json", "up", "--port", "0", "--no-demo"]);
+    let ticket = up.ready["ticket"].as_str().expect("a ticket");
+    let (program, input) = (home.path("digits.tgp"), home.path("one.npy"));
+    let model = fixture("digits/digits.onnx");
+    home.run(&["model", "import", &model, "-o", text(&program)]).expect(0);
+    write_floats(&input, &[1, 1, 28, 28], &one_digit());
+    let run = ["run", text(&program), "-i", text(&input), "--join", ticket, "--verify", "sync"];
+    let sealed = ["--key-escrow", "none", "--run-max", "5s"];
+    let mut owner = Process::spawn(&client, "run", &[&run[..], &sealed].concat());
+    wait_until("the provider has the key", PATIENCE, || owner.said().contains("was given the key"));
+    owner.kill();
+    let job = job_of(&owner).expect("an id");
+    let show = || client.run(&["--json", "show", &job, "--join", ticket]).expect(0).json();
+    wait_until("the job has ended", PATIENCE, || show()["closed"] != serde_json::Value::Null);
+
+    let shown = show();
+    assert_eq!(shown["status"], "settled", "{shown}");
+    let checks = shown["checks"].as_array().cloned().unwrap_or_default();
+    assert!(!checks.is_empty() && checks.iter().all(|it| it["state"] == "excused"), "{shown}");
+    let story = shown.to_string();
+    assert!(story.contains("result_unchecked") && !story.contains("node_fined"), "{story}");
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}

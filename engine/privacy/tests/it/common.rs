@@ -14,7 +14,7 @@ pub(crate) fn context() -> Context {
 
 pub(crate) fn wrap_context() -> WrapContext {
     let key_of = KeyOf::Job { job: JobId::new([0x22; 32]) };
-    WrapContext { genesis: GenesisHash::new([0x99; 32]), key_of }
+    WrapContext { genesis: GenesisHash::new([0x99; 32]), owner: account(1), key_of }
 }
 
 pub(crate) fn account(number: u8) -> AccountId {

@@ -1,6 +1,6 @@
 //! Wrapped keys: they open for one recipient, in one context, unchanged.
 
-use crate::common::{key, randomness, recipient, wrap_context};
+use crate::common::{account, key, randomness, recipient, wrap_context};
 use arbtest::arbtest;
 use tg_privacy::{
     Carries, KeyOf, Share, ShareIndex, UnwrapError, WrapContext, WrapPublic, WrapSecret, Wrapped,
@@ -55,7 +55,8 @@ fn prop_any_key_comes_out_as_it_went_in() {
         } else {
             KeyOf::Content { id: Hash32::new(u.arbitrary()?) }
         };
-        let context = WrapContext { genesis: GenesisHash::new(u.arbitrary()?), key_of };
+        let (genesis, owner) = (GenesisHash::new(u.arbitrary()?), account(u.arbitrary()?));
+        let context = WrapContext { genesis, owner, key_of };
         let chance = tg_privacy::Randomness::new(u.arbitrary()?);
         let wrapped = wrap(&tg_privacy::ContentKey::new(bytes), secret.public(), &context, chance);
         assert_eq!(unwrapped(&wrapped, &secret, &context), Ok(bytes));
@@ -77,6 +78,7 @@ fn another_context_is_refused_in_each_field() {
     let right = wrap_context();
     let others = [
         WrapContext { genesis: GenesisHash::new([0x98; 32]), ..right },
+        WrapContext { owner: account(2), ..right },
         WrapContext { key_of: KeyOf::Job { job: JobId::new([0x23; 32]) }, ..right },
         WrapContext { key_of: KeyOf::Content { id: Hash32::new([0x22; 32]) }, ..right },
     ];

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries 0d296bce823ecf730defc885e10f777caf0aaa8e686d2c7a3a17bb609e0a1fab"]
+    expect!["127 entries 0da500c4ef9a796209262616924f006e5299600388c578da8db93491636b95f0"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

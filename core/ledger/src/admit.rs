@@ -6,6 +6,7 @@ use tg_types::{Action, CheckedTx, Reason, TxBody};
 
 use crate::account::{self, Charge};
 use crate::error::Fail;
+use crate::job::prove;
 use crate::planted::planted;
 use crate::session::{Call, Session};
 use crate::slash::EVIDENCE_PER_BLOCK_MAX;
@@ -24,6 +25,9 @@ pub(crate) fn check(session: &mut Session<'_>, tx: &CheckedTx) -> Result<(Call, 
     }
     if body.fee < fee::floor(&session.params, tx.size_bytes(), &body.action) {
         return Err(Reason::FeeTooLow.into());
+    }
+    if let Action::ProveResult { job, .. } = &body.action {
+        prove::check_awaited(session, &body.sender, job)?;
     }
     let is_evidence = matches!(body.action, Action::SubmitEvidence { .. });
     if is_evidence && session.evidence_count >= EVIDENCE_PER_BLOCK_MAX {

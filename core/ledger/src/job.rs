@@ -23,6 +23,7 @@ pub(crate) mod run;
 pub(crate) mod settle;
 
 pub use complaint::{ComplaintEntry, Verdict};
+pub use prove::awaits_result;
 pub use record::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
 
 use tg_types::genesis::NetworkKind;

@@ -28,7 +28,8 @@ pub enum ListOf {
     Nodes,
     /// Jobs that wait for a node.
     Queue,
-    /// Results that were committed to at a height.
+    /// Jobs with a result that was committed to at a height, or whose checkers of tiles may show
+    /// their answers since: both wait for the same beacon.
     Commits(Height),
     /// Nodes that wait since a height for the beacon that asks them or draws for them.
     Capacities(Height),

@@ -278,7 +278,7 @@ impl<'a> Session<'a> {
                 let (cost, bytes, vouchers) = (*cost, shown.as_slice(), vouchers.as_slice());
                 prove::prove(self, call, &Shown { job, result, cost, bytes, vouchers, fee })?;
             }
-            Action::GiveUp { job, failure: _ } => run::give_up(self, call, job)?,
+            Action::GiveUp { job, failure } => run::give_up(self, call, job, *failure)?,
             Action::CommitChecks { seals } => check::commit(self, call, seals.as_slice())?,
             Action::RevealChecks { answers } => check::reveal(self, call, answers.as_slice())?,
             Action::LackKey { job } => keyless::lack(self, call, job)?,

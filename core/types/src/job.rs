@@ -380,6 +380,9 @@ wire! {
         TooLarge = 4,
         /// The device or its software failed.
         DeviceFailed = 5,
+        /// The result cannot be shown to be right in the way that the job asks for: the weights are
+        /// not those that it commits to, or what shows it would be too long.
+        NotShowable = 6,
     }
 }
 

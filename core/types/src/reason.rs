@@ -72,6 +72,8 @@ reasons! {
     EvidenceLimit = 116, "evidence_limit",
         "The block holds as much evidence as it may have checked.";
     ProofLimit = 117, "proof_limit", "The block holds as many results as it may have verified.";
+    ResultNotAwaited = 118, "result_not_awaited",
+        "The sender has no run whose result is to be shown by this transaction.";
 
     BalanceTooLow = 200, "balance_too_low", "The balance does not cover the amount.";
     AmountZero = 201, "amount_zero", "The amount is zero.";
@@ -227,6 +229,8 @@ reasons! {
         "A checker's answer does not show that it looked, so it counts as missed.";
     TilesNotShown = 360, "tiles_not_shown",
         "A checker recomputed the whole run; it says that the provider did not show its tiles.";
+    ResultNotShowable = 361, "result_not_showable",
+        "A node says that no result of this job can be shown to be right in the way it asks for.";
     KeyLacked = 370, "key_lacked",
         "A checker says that the owner, who keeps the key, has not handed it out.";
     CheckExcused = 371, "check_excused",

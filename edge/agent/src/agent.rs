@@ -17,6 +17,7 @@ mod outbox;
 mod packages;
 mod patience;
 mod prove;
+mod resume;
 mod tiles;
 mod work;
 
@@ -30,7 +31,7 @@ use capacity::{Drawn, Question, Then};
 use courier::Courier;
 use desk::Desk;
 use gpus::Gpus;
-use notes::{Note, Notes};
+use notes::{Duty, Note, Notes};
 use outbox::Outbox;
 use packages::Packages;
 use prove::{Proved, Provers};
@@ -251,6 +252,7 @@ impl Agent {
             gpus: gpus_now,
             reports,
             books: Books::default(),
+            noted: notes.jobs(),
             notes,
             tasks: JoinSet::new(),
             deeds: Deeds::default(),
@@ -294,6 +296,8 @@ struct State {
     reports: mpsc::Sender<Report>,
     books: Books,
     notes: Notes,
+    /// Jobs with notes of an agent before this one that were not looked at.
+    noted: Vec<JobId>,
     tasks: JoinSet<()>,
     deeds: Deeds,
     tell: watch::Sender<Deeds>,
@@ -361,14 +365,22 @@ impl State {
                 continue;
             }
             match ours {
-                Some(RunState::Placed) => self.begin_run(*job),
+                Some(RunState::Placed) => self.run_or_show(*job).await,
                 Some(RunState::Committed { .. } | RunState::Revealed { .. }) => {
                     self.remember(*job, &entry).await;
                 }
                 Some(RunState::Ended { .. }) | None => {}
             }
         }
-        Ok(())
+        self.take_up_checks().await
+    }
+
+    /// Shows a result that was proven before, or begins the run.
+    async fn run_or_show(&mut self, job: JobId) {
+        match self.notes.find_proof(&job) {
+            Some(proof) => self.outbox.prove(proof).await,
+            None => self.begin_run(job),
+        }
     }
 
     /// Takes up a result that was committed to before the agent died.
@@ -438,7 +450,11 @@ impl State {
             | Event::JobExpired { job, .. }
             | Event::JobCancelled { job, .. } => self.forget(&job),
             Event::RunEnded { job, node: by, .. } if by == node => self.forget(&job),
-            Event::RunEnded { job, .. } => drop(self.books.vouched.remove(&job)),
+            Event::RunEnded { job, .. } => {
+                self.books.vouched.remove(&job);
+                self.notes.forget_duty(&job);
+            }
+            Event::CheckMissed { job, node: by } if by == node => self.notes.forget_duty(&job),
             Event::ComplaintRejected { job, about: Message::Inputs, .. }
             | Event::ComplaintLapsed { job, about: Message::Inputs }
                 if self.books.complaints.remove(&job) =>
@@ -499,9 +515,8 @@ impl State {
     }
 
     fn forget(&mut self, job: &JobId) {
-        if self.books.runs.remove(job).is_some() {
-            self.notes.forget(job);
-        }
+        self.books.runs.remove(job);
+        self.notes.forget(job);
         self.books.checks.remove(job);
         self.books.keyless.remove(job);
         self.books.vouched.remove(job);
@@ -514,8 +529,6 @@ impl State {
     async fn report(&mut self, report: Report) {
         self.books.end(&report);
         match report {
-            // Nothing is promised before it is sent, so there is nothing to note: a node that comes
-            // back computes it again.
             Report::Ran(job, ran) if ran.proved.is_some() => self.prove(job, *ran).await,
             Report::Ran(job, ran) => {
                 let seal = ran.note.result.seal(&self.node, &ran.note.salt);
@@ -540,6 +553,8 @@ impl State {
             }
             Report::Checked(job, mut checked) => {
                 let seal = checked.answer.seal(&self.node, &checked.salt);
+                let (answer, salt) = (checked.answer.clone(), checked.salt);
+                self.notes.keep_duty(&job, &Duty::Vouched { answer, salt });
                 if let Some(run) = checked.run.take() {
                     let kept = Arc::new(OnceCell::new_with(Some(run)));
                     self.books.vouched.insert(job, kept);
@@ -553,7 +568,7 @@ impl State {
                 self.books.objections.insert(job, Arc::new(dispute::Objection::new(run)));
                 self.outbox.object(job).await;
             }
-            Report::Unchecked(_) => {}
+            Report::Unchecked(job) => self.notes.forget_duty(&job),
             // The owner may still hand it out: then the check is done after all.
             Report::Keyless(job) => {
                 if self.books.keyless.insert(job) {
@@ -580,15 +595,17 @@ impl State {
         }
     }
 
-    /// Shows a result with all that shows it to be right.
+    /// Shows a result with all that shows it to be right. It is noted before: a node that dies and
+    /// comes back before it is final shows the same again, which the ledger takes once.
     async fn prove(&mut self, job: JobId, ran: Ran) {
         let Ran { note: Note { result, voucher, .. }, proved: Some(proved), .. } = ran else {
             return;
         };
         let shown = Bytes::new(proved.bytes).ok().zip(List::new(vec![voucher]).ok());
         if let Some((shown, vouchers)) = shown {
-            let cost = proved.cost;
-            self.outbox.send(Action::ProveResult { job, result, cost, shown, vouchers }).await;
+            let proof = Action::ProveResult { job, result, cost: proved.cost, shown, vouchers };
+            self.notes.keep_proof(&job, &proof);
+            self.outbox.prove(proof).await;
         }
     }
 
@@ -662,6 +679,7 @@ impl State {
         if !self.books.checking.insert(job) {
             return;
         }
+        self.notes.keep_duty(&job, &Duty::Check);
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
         let (node, tools) = (self.node, Arc::clone(&self.tools));
         let busy = Arc::clone(&self.busy);
@@ -684,13 +702,14 @@ impl State {
     fn show(&mut self, job: JobId) {
         let Some(checked) = self.books.checks.get(&job) else { return };
         let (answer, salt, node) = (checked.answer.clone(), checked.salt, self.node);
-        let run = self.books.vouched.get(&job).and_then(|kept| kept.get().cloned());
-        let (config, outbox) = (Arc::clone(&self.config), self.outbox.clone());
+        let kept = Arc::clone(self.books.vouched.entry(job).or_default());
+        let (config, tools) = (Arc::clone(&self.config), Arc::clone(&self.tools));
+        let outbox = self.outbox.clone();
         self.tasks.spawn(async move {
             if !check::wait_for_turn(&config, &node, job).await {
                 return;
             }
-            match check::completed(&config, &node, job, (answer, run)).await {
+            match check::completed(&config, &tools, job, (answer, &kept)).await {
                 Ok(answer) => outbox.reveal_check(job, answer, salt).await,
                 Err(error) => tracing::warn!(%job, %error, "an answer is not shown"),
             }

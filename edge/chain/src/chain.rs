@@ -18,16 +18,16 @@ use crate::{
 use bytes::Bytes;
 use std::{collections::BTreeMap, sync::Arc};
 use tg_bft::handle::{Node, ScannedEntry, Stopped};
-use tg_ledger::{AccountEntry, Cursor, Totals, fee_floor, keys};
+use tg_ledger::{AccountEntry, Cursor, JobEntry, Totals, awaits_result, fee_floor, keys};
 use tg_types::{
     codec::{Decode, DecodeError},
     genesis::Genesis,
     header::Header,
-    ids::{AccountId, HeaderDigest, Noun, StateKey, TxId},
+    ids::{AccountId, HeaderDigest, NodeId, Noun, StateKey, TxId},
     key::{Domain, SecretKey},
     reason::Reason,
     tick::{Height, Tick},
-    tx::{CheckedTx, Lane, Nonce, SignedTx},
+    tx::{Action, CheckedTx, Lane, Nonce, SignedTx},
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -212,12 +212,15 @@ impl Chain {
             senders
         };
         let accounts = self.accounts(&senders).await?;
+        let awaited = self.awaited(&txs).await?;
         let height = self.machine.tip().map_or(Height::new(0), |(header, _)| header.height);
         let verdicts: Vec<Result<CheckedTx, Reason>> = txs
             .into_iter()
-            .map(|tx| {
+            .zip(awaited)
+            .map(|(tx, is_awaited)| {
                 let account = accounts.get(&tx.body().sender);
-                self.admissible(&tx, account, height).map(|()| tx)
+                self.admissible(&tx, account, height)?;
+                if is_awaited { Ok(tx) } else { Err(Reason::ResultNotAwaited) }
             })
             .collect();
         let good = verdicts.iter().filter_map(|verdict| verdict.as_ref().ok()).cloned();
@@ -233,6 +236,24 @@ impl Chain {
         let refused = results.iter().filter(|result| result.is_err()).count();
         self.machine.metrics.txs_refused.add(refused);
         Ok(results)
+    }
+
+    /// Whether the ledger waits for what transactions show that take one of the few places for
+    /// proofs in a block. What waits for nothing must not fill the pool either. What other nodes
+    /// have admitted is not looked at again: this node may be a block behind them.
+    async fn awaited(&self, txs: &[CheckedTx]) -> Result<Vec<bool>, ChainError> {
+        let mut awaited = Vec::with_capacity(txs.len());
+        for tx in txs {
+            let body = tx.body();
+            let Action::ProveResult { job, .. } = &body.action else {
+                awaited.push(true);
+                continue;
+            };
+            let node = NodeId::new(*body.sender.as_bytes());
+            let entry: Option<JobEntry> = self.entry(keys::job(job)).await?;
+            awaited.push(entry.is_some_and(|entry| awaits_result(&entry, &node)));
+        }
+        Ok(awaited)
     }
 
     /// The ledger's rules of admission, as far as they can be told before a block exists.

@@ -21,7 +21,7 @@ use tg_types::{
     params::Params,
     reason::Reason,
     tick::Height,
-    tx::{CheckedTx, Lane, Nonce},
+    tx::{CheckedTx, LANES_MAX, Lane, Nonce},
 };
 
 /// A node's clients are served until this many milliseconds of the chain's permitted rate wait for
@@ -47,6 +47,10 @@ const PROOF_BYTES_MAX: usize = 8 << 20;
 
 /// Transactions of one sender; nobody fills the pool alone.
 const SENDER_TXS_MAX: usize = 1_024;
+
+/// Results with proofs of one sender that wait at once. A node shows one after the other, and few
+/// senders must not take all the room there is for them.
+const PROOFS_OF_SENDER_MAX: usize = 2;
 
 /// Where a transaction stands: its sender's lane.
 type LaneKey = (AccountId, Lane);
@@ -272,6 +276,10 @@ impl Mempool {
                 if self.senders.get(&body.sender).is_some_and(|held| *held >= SENDER_TXS_MAX) {
                     return Err(Reason::SenderBusy);
                 }
+                let is_proof = proof_size_of(&tx) > 0;
+                if is_proof && self.proofs_of(&body.sender) >= PROOFS_OF_SENDER_MAX {
+                    return Err(Reason::SenderBusy);
+                }
             }
         }
         let nonce = body.nonce;
@@ -299,6 +307,13 @@ impl Mempool {
         self.lanes.entry(key).or_default().insert(nonce, Waiting { tx, rank });
         self.head(key);
         Ok(())
+    }
+
+    /// How many results with proofs of a sender wait.
+    fn proofs_of(&self, sender: &AccountId) -> usize {
+        let lanes = (0..LANES_MAX).filter_map(|number| Lane::new(number).ok());
+        let lanes = lanes.filter_map(|lane| self.lanes.get(&(*sender, lane)));
+        lanes.flat_map(BTreeMap::values).filter(|held| proof_size_of(&held.tx) > 0).count()
     }
 
     /// Lets the last of parked lanes go while there is no room.
@@ -487,6 +502,42 @@ pub(crate) mod tests {
             .collect();
         let taken = pool.candidates(usize::MAX);
         taken.iter().map(|tx| (senders[&tx.body().sender], tx.body().nonce.get())).collect()
+    }
+
+    fn proof(sender: u8, lane: u8, nonce: u64) -> Arc<CheckedTx> {
+        let key = SecretKey::from_seed([sender; 32]);
+        let hash = tg_types::ids::Hash32::new([1; 32]);
+        let result =
+            tg_types::RunResult { output: hash, trace: hash, package: hash, package_bytes: 1 };
+        let body = tx(sender, lane, nonce, 1_000).body().clone();
+        let action = Action::ProveResult {
+            job: tg_types::ids::JobId::new([1; 32]),
+            result,
+            cost: 1,
+            shown: Bytes::new(vec![0; 300_000]).expect("within the bound"),
+            vouchers: tg_types::List::default(),
+        };
+        let domain = domain();
+        let signed = TxBody { action, ..body }.sign(&key, &domain);
+        Arc::new(CheckedTx::from_finalised(signed, &domain))
+    }
+
+    /// Goal: few senders do not take all the room for results with proofs. Method: one sender in
+    /// several lanes, parked ones too; others find room, and so does everything else of the first.
+    #[test]
+    fn few_results_with_proofs_of_one_sender_wait_at_once() {
+        let mut pool = pool(10_000);
+        for (lane, nonce) in [(0, 5), (1, 0)] {
+            pool.insert(proof(1, lane, nonce), Source::Client).expect("fits");
+        }
+        pool.park(AccountId::from(SecretKey::from_seed([1; 32]).public()), Lane::FIRST);
+        for source in [Source::Client, Source::Peer] {
+            assert_eq!(pool.insert(proof(1, 2, 0), source), Err(Reason::SenderBusy));
+        }
+        pool.insert(tx(1, 2, 0, 1_000), Source::Client).expect("no proof");
+        pool.insert(proof(2, 0, 0), Source::Client).expect("another sender");
+        pool.remove(&proof(1, 1, 0).id());
+        pool.insert(proof(1, 2, 1), Source::Client).expect("one has left");
     }
 
     #[test]

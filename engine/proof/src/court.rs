@@ -36,6 +36,13 @@ const OPERATIONS_MAX: usize = 512;
 /// Candidates of all its maxima together: each needs a look-up and a third of a column of its own.
 const CANDIDATES_MAX: u64 = 1_024;
 
+/// What is shown besides numbers, weights and proof: salt, commitment, lengths. All but this much
+/// of what a transaction may show is theirs.
+const FRAME_BYTES: usize = 128;
+
+/// No proof is shorter: a job whose numbers leave less room could never be done.
+const PROOF_BYTES_MIN: usize = 32 << 10;
+
 wire! {
     /// What shows a result.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,14 +226,24 @@ pub fn verify(program: &[u8], claim: &ResultClaim, shown: &[u8]) -> Result<Verif
     }
 }
 
+/// Bytes of a value's numbers.
+fn length(spec: &Spec) -> usize {
+    spec.elements().saturating_mul(spec.width().bytes())
+}
+
+/// Bytes of all inputs and outputs of a program.
+fn numbers_bytes(program: &Program) -> usize {
+    let given = program.inputs().iter().map(|input| length(&input.spec));
+    let made = program.outputs().iter().filter_map(|output| program.spec(output.value));
+    given.chain(made.map(|spec| length(&spec))).fold(0, usize::saturating_add)
+}
+
 /// Reads inputs and outputs.
 fn numbers(program: &Program, bytes: &[u8]) -> Result<(Vec<Tensor>, Vec<Tensor>), CourtError> {
     let given: Vec<Spec> = program.inputs().iter().map(|input| input.spec).collect();
     let made: Vec<Spec> =
         program.outputs().iter().filter_map(|output| program.spec(output.value)).collect();
-    let length = |spec: &Spec| spec.elements().saturating_mul(spec.width().bytes());
-    let lengths = given.iter().chain(&made).map(length);
-    let (found, expected) = (bytes.len(), lengths.fold(0, usize::saturating_add));
+    let (found, expected) = (bytes.len(), numbers_bytes(program));
     if found != expected {
         return Err(CourtError::Length { found, expected });
     }
@@ -276,12 +293,14 @@ pub fn costs(program: &Program) -> VerifyCosts {
     if !is_small(program) {
         return VerifyCosts { proof: None, rerun: None };
     }
+    let room = SHOWN_BYTES_MAX.checked_sub(numbers_bytes(program).saturating_add(FRAME_BYTES));
     let verifier = Verifier::committed(program.clone(), None, 1).ok();
+    let verifier = verifier.filter(|_| room >= Some(PROOF_BYTES_MIN));
     let proof = verifier.map(|verifier| proof_cost(verifier.leaves(), size(program)));
     let weights = program.constants().iter();
-    let bytes = weights.map(|constant| constant.spec.elements() * constant.spec.width().bytes());
+    let bytes = weights.map(|constant| length(&constant.spec));
     let bytes: usize = bytes.fold(0, usize::saturating_add);
-    let fits = bytes < SHOWN_BYTES_MAX;
+    let fits = Some(bytes) <= room;
     let rerun = fits.then(|| rerun_cost(program, bytes as u64));
     VerifyCosts { proof, rerun }
 }

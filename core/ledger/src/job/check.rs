@@ -11,14 +11,13 @@
 
 use tg_types::ids::{Hash32, JobId, NodeId};
 use tg_types::tx::{OpenedCheck, Sealed};
-use tg_types::{
-    CheckAnswer, Event, Height, JobStatus, KnownRun, Reason, Tick, TileLot, TraceSecret,
-};
+use tg_types::{CheckAnswer, Event, JobStatus, KnownRun, Reason, Tick, TileLot, TraceSecret};
 
 use super::record::{Check, CheckState, Draw, JobEntry};
 use super::{draw, run, settle};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Fail, Stop};
+use crate::list::{self, ListOf};
 use crate::planted::planted;
 use crate::session::{Call, Session};
 use crate::{keys, program};
@@ -66,7 +65,7 @@ fn commit_one(
         return Err(Reason::CheckNotThere.into());
     }
 
-    check.state = CheckState::Committed { seal, opened: None };
+    check.state = CheckState::Committed { seal, opened: None, beacon: None };
     check.deadline = Tick::MAX;
     let round = check.round;
     open_round(session, job, &mut entry, round)?;
@@ -85,12 +84,17 @@ pub(crate) fn open_round(
     if !is_round_open(entry, round) {
         return Ok(());
     }
+    let (height, mut is_drawn_for) = (session.env.height, false);
     let until = session.env.tick.plus(session.params.jobs.answer_within)?;
     for check in entry.checks.as_mut_slice().iter_mut().filter(|check| check.round == round) {
         if let CheckState::Committed { opened, .. } = &mut check.state {
-            opened.get_or_insert(session.env.height);
+            is_drawn_for |= opened.is_none() && check.lot.is_some();
+            opened.get_or_insert(height);
             check.deadline = until;
         }
+    }
+    if is_drawn_for {
+        list::push(session, ListOf::Commits(height), *job.as_bytes())?;
     }
     due::add(session, until, DueItem::JobStep { job: *job })
 }
@@ -121,17 +125,17 @@ fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> R
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     let is_checking = entry.status == JobStatus::Checking;
     let check = entry.check_of(node).ok_or(Reason::CheckUnknown)?.clone();
-    let CheckState::Committed { seal, opened } = check.state else {
+    let CheckState::Committed { seal, opened, beacon } = check.state else {
         return Err(Reason::CheckNotThere.into());
     };
-    let Some(opened) = opened.filter(|_| is_checking) else {
+    if opened.is_none() || !is_checking {
         return Err(Reason::CheckNotThere.into());
-    };
+    }
     let is_sealed = answer.seal(node, salt) == seal || planted!(session.rules, SkipSeal);
     if !is_sealed {
         return Err(Reason::SealWrong.into());
     }
-    let is_done = is_done(session, job, &entry, (&check, opened), answer)?;
+    let is_done = is_done(session, job, &entry, (&check, beacon), answer)?;
 
     let check = entry.check_of(node).ok_or(Reason::CheckUnknown)?;
     if !is_done {
@@ -159,12 +163,14 @@ fn reveal_one(session: &mut Session<'_>, node: &NodeId, item: &OpenedCheck) -> R
     Ok(draw::draw_again(session, job, entry)?)
 }
 
-/// Whether an answer shows that its check was done, whose round was opened at this height.
+/// Whether an answer shows that its check was done. Who says to have recomputed the whole run shows
+/// tiles that a beacon draws which nobody knew when the round committed, and is refused until that
+/// has spoken.
 fn is_done(
     session: &mut Session<'_>,
     job: &JobId,
     entry: &JobEntry,
-    (check, opened): (&Check, Height),
+    (check, beacon): (&Check, Option<Hash32>),
     answer: &CheckAnswer,
 ) -> Result<bool, Fail> {
     if Some(answer.trace()) != entry.result().map(|result| result.trace) {
@@ -177,7 +183,8 @@ fn is_done(
         }
         (CheckAnswer::Tiles { tiles: shown, .. }, Some(lot)) => (TileLot { lot, tiles }, shown),
         (CheckAnswer::Whole { tiles: shown, .. }, Some(lot)) => {
-            (draw::whole_lot(session, opened, &TileLot { lot, tiles })?, shown)
+            let beacon = beacon.ok_or(Reason::CheckNotThere)?;
+            (draw::drawn_lot(&beacon, &TileLot { lot, tiles }), shown)
         }
         (CheckAnswer::Key { .. }, Some(_))
         | (CheckAnswer::Tiles { .. } | CheckAnswer::Whole { .. }, None) => return Ok(false),

@@ -18,7 +18,7 @@ use tg_types::{
     TileLot, wire,
 };
 
-use super::record::{Check, CheckState, Draw, JobEntry, Run};
+use super::record::{Check, Draw, JobEntry, Run};
 use super::run;
 use super::settle::{self, Loss};
 use crate::due::{self, DueItem};
@@ -364,10 +364,6 @@ fn uphold(
     for check in entry.checks.as_mut_slice() {
         if check.is_open() && check.deadline != Tick::MAX {
             check.deadline = until;
-        }
-        // The beacon of a round that was open may be forgotten by now.
-        if let CheckState::Committed { opened: Some(opened), .. } = &mut check.state {
-            *opened = session.env.height;
         }
     }
     // The beacon may have spoken meanwhile.

@@ -8,11 +8,12 @@ use std::ops::Range;
 use tg_types::genesis::NetworkKind;
 use tg_types::hash::{Tag, tagged};
 use tg_types::ids::{Hash32, JobId, NodeId};
-use tg_types::{AccountId, Amount, Bps, Event, Extent, Height, Reason, Tick, Tier, TileLot};
+use tg_types::{AccountId, Amount, Bps, Event, Extent, Height, Tick, Tier, TileLot};
 
 use super::record::{Check, CheckState, Draw, JobEntry};
 use super::{SYNC_OWNERS_MIN, check, keyless, run, settle};
-use crate::error::{ApplyError, Fail, Stop};
+use crate::beacon::{CERTIFICATE_LAG_MAX, RING_HEIGHTS};
+use crate::error::{ApplyError, Stop};
 use crate::keys;
 use crate::list::{self, ListOf};
 use crate::node::{self, OwnerSeat};
@@ -29,7 +30,12 @@ const HEIGHTS_PER_BLOCK_MAX: u64 = 64;
 
 const LOT: Tag = Tag::new("tensorgrid/lot");
 
-/// Results of one height.
+// A beacon comes at the latest so many heights after what it draws for, and is drawn by at once. A
+// block that has no time for all draws goes on with the latest beacon; whatever needs a beacon for
+// longer keeps it ([`keep_beacon`]).
+const _: () = assert!(BEACON_DELAY + CERTIFICATE_LAG_MAX < RING_HEIGHTS);
+
+/// What waits since one height for its beacon: results, and rounds that were opened.
 struct Batch {
     height: Height,
     places: Range<u64>,
@@ -37,7 +43,7 @@ struct Batch {
     is_last: bool,
 }
 
-/// The results that a block draws for: those whose beacon has come, as many as a block may.
+/// What a block draws for: that whose beacon has come, as much as a block may.
 fn plan(session: &mut Session<'_>) -> Result<Vec<Batch>, Stop> {
     let Ok(last) = session.cursor.beacon.minus(BEACON_DELAY) else {
         return Ok(Vec::new());
@@ -100,6 +106,7 @@ pub(crate) fn draw_all(session: &mut Session<'_>) -> Result<(), Stop> {
             let beacon = beacon_of(session, height.plus(BEACON_DELAY)?)?;
             for (place, id) in list::range(session, list, places)? {
                 list::set(session, list, place, None)?;
+                keep_beacon(session, &JobId::new(id), height, &beacon)?;
                 decide(session, &JobId::new(id), height, &beacon)?;
             }
         }
@@ -125,6 +132,29 @@ fn beacon_of(session: &mut Session<'_>, height: Height) -> Result<Hash32, Stop> 
         }
     }
     Err(ApplyError::Incomplete(keys::beacon(height)).into())
+}
+
+/// Keeps a beacon with the checks whose tiles it draws: those of a round that was opened at its
+/// height. They may be shown until their date, by which time the ring has forgotten it.
+fn keep_beacon(
+    session: &mut Session<'_>,
+    job: &JobId,
+    height: Height,
+    drawn: &Hash32,
+) -> Result<(), Stop> {
+    let Some(mut entry) = session.tables.jobs.get(job.as_bytes())?.cloned() else {
+        return Ok(());
+    };
+    let mut is_changed = false;
+    for check in entry.checks.as_mut_slice().iter_mut().filter(|check| check.lot.is_some()) {
+        if let CheckState::Committed { opened: Some(opened), beacon, .. } = &mut check.state
+            && *opened == height
+        {
+            *beacon = Some(*drawn);
+            is_changed = true;
+        }
+    }
+    if is_changed { session.tables.jobs.put(job.as_bytes(), Some(entry)) } else { Ok(()) }
 }
 
 /// Decides whether a result that was committed to at a height is checked, and by whom.
@@ -282,21 +312,7 @@ fn tile_lot(job: &JobId, extent: Extent, lot: &Lot, node: &NodeId) -> Option<Has
     }
 }
 
-/// Which tiles a checker must show that says to have recomputed the whole run, after its round was
-/// opened at a height: by a beacon that nobody knew when the round committed. Refused until that is
-/// there, and once it is forgotten, so that nobody waits for a better one.
-pub(crate) fn whole_lot(
-    session: &mut Session<'_>,
-    opened: Height,
-    lot: &TileLot,
-) -> Result<TileLot, Fail> {
-    let height = opened.plus(BEACON_DELAY)?;
-    let entry = session.tables.beacons.get(&keys::ring_id(height))?.copied();
-    let entry = entry.filter(|entry| entry.height == height).ok_or(Reason::CheckNotThere)?;
-    Ok(drawn_lot(&entry.beacon, lot))
-}
-
-/// The lot that a beacon draws for such a checker.
+/// The lot that a beacon draws for a checker that says to have recomputed the whole run.
 pub fn drawn_lot(beacon: &Hash32, lot: &TileLot) -> TileLot {
     TileLot { lot: tagged(LOT, &[beacon.as_bytes(), lot.lot.as_bytes(), b"whole"]), ..*lot }
 }

@@ -4,9 +4,12 @@
 //!
 //! A node that signs a result which does not pass has shown its own lie, and loses its bond. So
 //! whatever may happen to an honest node must be refused before: all sizes, costs and vouchers.
+//!
+//! Blocks have room for few of these transactions, so one that nobody waits for is not even
+//! admitted: it takes no place, and whoever shows a result twice does not pay for it.
 
 use tg_types::hash::sha256;
-use tg_types::ids::{Hash32, JobId, NodeId};
+use tg_types::ids::{AccountId, Hash32, JobId, NodeId};
 use tg_types::voucher::Voucher;
 use tg_types::{Amount, Event, JobStatus, Reason, ResultClaim, RunResult, Tick, Work};
 
@@ -31,6 +34,25 @@ pub(crate) struct Shown<'a> {
     pub(crate) fee: Amount,
 }
 
+/// Whether a job waits for a result that this node is to show at once.
+#[must_use]
+pub fn awaits_result(entry: &JobEntry, node: &NodeId) -> bool {
+    let is_placed = |run: &Run| run.node == *node && run.state == RunState::Placed;
+    entry.spec.tier.shown_by().is_some() && entry.runs.as_slice().iter().any(is_placed)
+}
+
+/// Refuses what takes no place in a block: a result that nobody waits for.
+pub(crate) fn check_awaited(
+    session: &mut Session<'_>,
+    sender: &AccountId,
+    job: &JobId,
+) -> Result<(), Fail> {
+    let node = NodeId::new(*sender.as_bytes());
+    let entry = session.tables.jobs.get(job.as_bytes())?;
+    let is_awaited = entry.is_some_and(|entry| awaits_result(entry, &node));
+    if is_awaited { Ok(()) } else { Err(Reason::ResultNotAwaited.into()) }
+}
+
 /// Takes a result that is shown to be right, and settles its job; or takes the bond of whoever
 /// shows what is not right.
 pub(crate) fn prove(session: &mut Session<'_>, call: &Call, shown: &Shown<'_>) -> Result<(), Fail> {
@@ -40,9 +62,6 @@ pub(crate) fn prove(session: &mut Session<'_>, call: &Call, shown: &Shown<'_>) -
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     let run = entry.run_of(&node).cloned().ok_or(Reason::RunUnknown)?;
     let claim = claim(session, &entry, shown, &node).ok_or(Reason::RunNotThere)?;
-    if run.state != RunState::Placed {
-        return Err(Reason::RunNotThere.into());
-    }
     let costs = program::costs(session, &claim.program)?.ok_or(Reason::ProgramUnknown)?;
     if costs.by(claim.by) != Some(shown.cost) {
         return Err(Reason::ProofCostWrong.into());
@@ -63,6 +82,7 @@ pub(crate) fn prove(session: &mut Session<'_>, call: &Call, shown: &Shown<'_>) -
         run.state = RunState::Revealed { result: *result, height: session.env.height };
         run.deadline = Tick::MAX;
     }
+    run::blame_doubters(session, &entry)?;
     entry.status = JobStatus::Checking;
     session.emit(Event::ResultProved { job: *job, node, result: *result, by: claim.by });
     let unpayable = || ApplyError::Incomplete(keys::job(job));

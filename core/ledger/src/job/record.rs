@@ -158,6 +158,9 @@ wire! {
             seal: Hash32,
             /// The block from which on answers of its round may be shown, if that has come.
             opened: Option<Height>,
+            /// The beacon that draws which tiles it shows if it has recomputed the whole run. Kept
+            /// here once it has spoken, since the ledger forgets beacons earlier than dates.
+            beacon: Option<Hash32>,
         } = 2,
         /// It found the result right, and has shown that it looked.
         Passed = 3,

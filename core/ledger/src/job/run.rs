@@ -5,7 +5,7 @@
 use tg_types::ids::{Hash32, JobId, NodeId};
 use tg_types::tx::{OpenedResult, Sealed};
 use tg_types::voucher::Voucher;
-use tg_types::{Event, JobStatus, Reason, Tick, Tier};
+use tg_types::{Event, JobStatus, Reason, RunFailure, Tick, Tier};
 
 use super::record::{Draw, JobEntry, Run, RunState};
 use super::{check, place, settle};
@@ -206,8 +206,15 @@ fn compare(
     session.tables.jobs.put(job.as_bytes(), Some(entry))
 }
 
-/// A node gives a run up: that costs it nothing but a good word.
-pub(crate) fn give_up(session: &mut Session<'_>, call: &Call, job: &JobId) -> Result<(), Fail> {
+/// A node gives a run up: that costs it nothing but a good word. That a result cannot be shown may
+/// be the client's own doing, so whoever says so is blamed only if somebody else shows it after all
+/// ([`blame_doubters`]).
+pub(crate) fn give_up(
+    session: &mut Session<'_>,
+    call: &Call,
+    job: &JobId,
+    failure: RunFailure,
+) -> Result<(), Fail> {
     let node = speaker(call);
     super::load(session, &[*job])?;
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
@@ -216,8 +223,28 @@ pub(crate) fn give_up(session: &mut Session<'_>, call: &Call, job: &JobId) -> Re
         return Err(Reason::RunNotThere.into());
     }
 
-    end(session, job, &mut entry, &node, Reason::RunGivenUp)?;
+    let is_shown = entry.spec.tier.shown_by().is_some();
+    let why = match failure {
+        RunFailure::NotShowable if is_shown => Reason::ResultNotShowable,
+        RunFailure::NotShowable
+        | RunFailure::Declined
+        | RunFailure::PackageMissing
+        | RunFailure::PackageWrong
+        | RunFailure::TooLarge
+        | RunFailure::DeviceFailed => Reason::RunGivenUp,
+    };
+    end(session, job, &mut entry, &node, why)?;
     Ok(retry(session, job, entry)?)
+}
+
+/// A result was shown of which some nodes have said that this cannot be: they were wrong.
+pub(crate) fn blame_doubters(session: &mut Session<'_>, entry: &JobEntry) -> Result<(), Stop> {
+    let (pay, now) = (entry.spec.pay, session.env.tick);
+    let has_doubted = |run: &&Run| run.state == RunState::Ended { why: Reason::ResultNotShowable };
+    for run in entry.runs.as_slice().iter().filter(has_doubted) {
+        node::update(session, &run.node, |node| node.judge(false, pay, now))?;
+    }
+    Ok(())
 }
 
 /// A node disappeared. What it computes is given to others; what it has committed to stays until
@@ -257,7 +284,9 @@ pub(crate) fn end(
     if let Some(run) = entry.run_of(id) {
         settle::release_run(session, job, run)?;
         run.state = RunState::Ended { why };
-        node::update(session, id, |node| node.judge(false, pay, now))?;
+        if why != Reason::ResultNotShowable {
+            node::update(session, id, |node| node.judge(false, pay, now))?;
+        }
         session.emit(Event::RunEnded { job: *job, node: *id, why });
     }
     Ok(())

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries cf4bb0705b82090feb678bbe315d4213f7138c6dd49a8efcea698b7b0a34a7fa"]
+    expect!["127 entries ccdd6edda0391bec88a363b222cfbcabb5d30fde263af35e9bc5eaf2c1171eee"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

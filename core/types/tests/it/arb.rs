@@ -85,7 +85,7 @@ arb_from! {
     };
     RunFailure: u => *u.choose(&[
         Self::Declined, Self::PackageMissing, Self::PackageWrong, Self::TooLarge,
-        Self::DeviceFailed,
+        Self::DeviceFailed, Self::NotShowable,
     ])?;
     NetworkKind: u => *u.choose(&[Self::Local, Self::Open])?;
     Kind: u => *u.choose(&[

@@ -6,21 +6,19 @@
 //! not needed for that. Who has computed the trace knows its keys, and an answer shows the one of
 //! its round.
 
-use super::patience;
+use super::dispute::KeptRun;
+use super::patience::{self, Look};
 use super::tiles;
 use super::work::{self, WorkError};
 use super::{AgentConfig, Tools};
 use crate::tensor_run::TensorRun;
 use std::sync::Arc;
 use std::time::Duration;
-use tg_ledger::{BEACON_DELAY, BeaconEntry, Check, CheckState, JobEntry, drawn_lot, keys};
+use tg_ledger::{Check, CheckState, JobEntry, drawn_lot, keys};
 use tg_types::{CheckAnswer, Hash32, JobId, JobStatus, NodeId, RunResult, TileLot};
 
 /// How often to look whether something has happened.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// How often to look for a beacon: longer than an answer may take.
-const BEACON_LOOKS_MAX: u32 = 600;
 
 /// An answer that is not shown yet.
 pub(crate) struct Checked {
@@ -116,45 +114,45 @@ async fn shown(config: &AgentConfig, node: &NodeId, job: JobId) -> Result<Shown,
 }
 
 /// An answer as it is shown: who has recomputed a run of which tiles were asked for shows those
-/// that are drawn once its round is open.
+/// that are drawn once its round is open. A run that was computed before the agent started anew is
+/// computed again.
 pub(crate) async fn completed(
-    config: &AgentConfig,
-    node: &NodeId,
+    config: &Arc<AgentConfig>,
+    tools: &Tools,
     job: JobId,
-    (answer, run): (CheckAnswer, Option<Arc<TensorRun>>),
+    (answer, kept): (CheckAnswer, &KeptRun),
 ) -> Result<CheckAnswer, WorkError> {
     let CheckAnswer::Whole { trace, known, .. } = answer else { return Ok(answer) };
-    let run = run.ok_or(WorkError::Unknown)?;
-    let lot = drawn_after(config, node, job).await?;
-    let node = *node;
+    let node = NodeId::new(*config.key.public().as_bytes());
+    let again = || work::run_again(config, tools, job);
+    let run = Arc::clone(kept.get_or_try_init(again).await?);
+    let lot = drawn_after(config, &node, job).await?;
     let shown = tokio::task::spawn_blocking(move || tiles::whole_tiles(&run, &node, &lot));
     let tiles = shown.await.map_err(|_| WorkError::Panicked)??;
     Ok(CheckAnswer::Whole { trace, known, tiles })
 }
 
-/// Waits for the beacon that draws the tiles of who has recomputed the whole run.
+/// Waits for the beacon that draws the tiles of who has recomputed the whole run: until the date of
+/// its answer, whatever goes wrong with asking in between.
 async fn drawn_after(
     config: &AgentConfig,
     node: &NodeId,
     job: JobId,
 ) -> Result<TileLot, WorkError> {
-    let tiles = config.gateway.params().jobs.audit_tiles;
-    for _ in 0..BEACON_LOOKS_MAX {
-        let entry = patience::job(config, job, |_| true).await?;
+    let jobs = &config.gateway.params().jobs;
+    let (tiles, window) = (jobs.audit_tiles, Duration::from_millis(jobs.answer_within.get()));
+    let look = || async move {
+        let entry = config.gateway.entry::<JobEntry>(keys::job(&job)).await?;
+        let entry = entry.ok_or(WorkError::Unknown)?;
         let mut checks = entry.checks.as_slice().iter();
         let ours = checks.find(|check| check.node == *node && check.is_open());
         let ours = ours.ok_or(WorkError::Unknown)?;
-        if let (CheckState::Committed { opened: Some(opened), .. }, Some(lot)) =
-            (ours.state, ours.lot)
-            && let Ok(height) = opened.plus(BEACON_DELAY)
-            && let Some(found) = config.gateway.entry::<BeaconEntry>(keys::beacon(height)).await?
-            && found.height == height
-        {
-            return Ok(drawn_lot(&found.beacon, &TileLot { lot, tiles }));
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-    Err(WorkError::Unknown)
+        let CheckState::Committed { beacon, .. } = ours.state else { return Ok(Look::Nothing) };
+        let drawn = beacon.zip(ours.lot);
+        let drawn = drawn.map(|(beacon, lot)| drawn_lot(&beacon, &TileLot { lot, tiles }));
+        Ok(drawn.map_or(Look::Nothing, Look::Found))
+    };
+    patience::until(window, LOOK, look).await
 }
 
 /// Waits until everybody of our round has committed or missed; false if that no longer matters.

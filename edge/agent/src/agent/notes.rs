@@ -1,11 +1,25 @@
-//! What the node has committed to, kept on disk until it is settled. A result that is not shown
-//! costs half of its bond, and nothing but the commitment's own salt can show it: an agent that
-//! died in between must find it again.
+//! What the node has promised or is about to show, kept on disk until it is settled. A result that
+//! is not shown costs half of its bond, and nothing but the commitment's own salt can show it: an
+//! agent that died in between must find it again. So must one that vouched for somebody's result,
+//! for it may have to defend that; and one that has proven its own need not do so twice.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use tg_types::{Decode, Encode, JobId, RunResult, Voucher, wire};
+use std::time::Duration;
+use tg_types::{Action, CheckAnswer, Decode, Encode, JobId, RunResult, Voucher, wire};
+
+/// For how long a result that was proven may be shown. Validators keep its package on credit for
+/// ten minutes; a later run of the job needs one of its own.
+const PROOF_GOOD_FOR: Duration = Duration::from_secs(300);
+
+/// For how long notes about jobs are kept that nobody knows. A validator that has just started may
+/// not know a job yet.
+const UNKNOWN_KEPT: Duration = Duration::from_secs(7 * 86_400);
+
+/// Jobs that an agent reads notes of when it starts: more than a node can have to do with at once.
+const NOTED_MAX: usize = 4_096;
 
 wire! {
     /// A result with all that showing it needs.
@@ -20,90 +34,266 @@ wire! {
     }
 }
 
-/// The notes of an agent: a small file for each commitment.
+wire! {
+    /// What a node owes as a checker.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(crate) enum Duty {
+        /// A check that it was drawn for.
+        Check = 1,
+        /// What it has committed to, or is about to: it vouches for the result until its end.
+        Vouched {
+            /// The answer.
+            answer: CheckAnswer,
+            /// The salt of its seal.
+            salt: [u8; 32],
+        } = 2,
+    }
+}
+
+/// Kinds of notes, by the ends of their names.
+const KINDS: [&str; 3] = [COMMITMENT, PROOF, DUTY];
+const COMMITMENT: &str = "";
+const PROOF: &str = ".proof";
+const DUTY: &str = ".check";
+
+/// The notes of an agent: a small file for each.
 pub(crate) struct Notes {
     folder: Option<PathBuf>,
+    /// Jobs with notes.
+    noted: BTreeSet<JobId>,
 }
 
 impl Notes {
     /// Notes in a folder, or none at all for nodes that do not come back.
     pub(crate) fn new(folder: Option<PathBuf>) -> io::Result<Self> {
+        let mut noted = BTreeSet::new();
         if let Some(folder) = &folder {
             fs::create_dir_all(folder)?;
+            for file in fs::read_dir(folder)? {
+                let name = file?.file_name();
+                let job = name.to_str().and_then(|name| name.split('.').next());
+                noted.extend(job.and_then(|job| job.parse::<JobId>().ok()));
+                if noted.len() >= NOTED_MAX {
+                    break;
+                }
+            }
         }
-        Ok(Self { folder })
+        Ok(Self { folder, noted })
     }
 
-    fn path(&self, job: &JobId) -> Option<PathBuf> {
-        Some(self.folder.as_ref()?.join(job.to_string()))
+    fn path(&self, job: &JobId, kind: &str) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{job}{kind}")))
     }
 
-    /// Keeps a note. The agent goes on without if the disk does not take it.
-    pub(crate) fn keep(&self, job: &JobId, note: &Note) {
-        let Some(path) = self.path(job) else { return };
-        if let Err(error) = fs::write(&path, note.to_bytes()) {
-            tracing::warn!(%job, %error, "a commitment is not noted; a restart would forget it");
+    /// Jobs with notes.
+    pub(crate) fn jobs(&self) -> Vec<JobId> {
+        self.noted.iter().copied().collect()
+    }
+
+    /// Writes a note as a whole or not at all. The agent goes on without if the disk does not take
+    /// it.
+    fn write(&mut self, job: &JobId, kind: &str, bytes: &[u8]) {
+        let Some(path) = self.path(job, kind) else { return };
+        let begun = path.with_file_name(format!("{job}{kind}.new"));
+        let written = fs::write(&begun, bytes).and_then(|()| fs::rename(&begun, &path));
+        match written {
+            Ok(()) => drop(self.noted.insert(*job)),
+            Err(error) => tracing::warn!(%job, %error, "not noted; a restart would forget it"),
         }
     }
 
     /// The note about a job; nothing if there is none that can be read.
+    fn read<T: Decode>(&self, job: &JobId, kind: &str) -> Option<T> {
+        let bytes = fs::read(self.path(job, kind)?).ok()?;
+        T::from_bytes(&bytes).inspect_err(|error| tracing::warn!(%job, %error, "note lost")).ok()
+    }
+
+    fn age(&self, job: &JobId, kind: &str) -> Option<Duration> {
+        let written = fs::metadata(self.path(job, kind)?).ok()?.modified().ok()?;
+        // A clock that was put back says nothing.
+        Some(written.elapsed().unwrap_or(Duration::MAX))
+    }
+
+    /// Notes what was committed to.
+    pub(crate) fn keep(&mut self, job: &JobId, note: &Note) {
+        self.write(job, COMMITMENT, &note.to_bytes());
+    }
+
+    /// What was committed to.
     pub(crate) fn find(&self, job: &JobId) -> Option<Note> {
-        let bytes = fs::read(self.path(job)?).ok()?;
-        Note::from_bytes(&bytes).inspect_err(|error| tracing::warn!(%job, %error, "note lost")).ok()
+        self.read(job, COMMITMENT)
+    }
+
+    /// Notes what shows a result to be right.
+    pub(crate) fn keep_proof(&mut self, job: &JobId, proof: &Action) {
+        self.write(job, PROOF, &proof.to_bytes());
+    }
+
+    /// What shows a result to be right, unless that was too long ago.
+    pub(crate) fn find_proof(&self, job: &JobId) -> Option<Action> {
+        self.age(job, PROOF).filter(|age| *age <= PROOF_GOOD_FOR)?;
+        let proof: Action = self.read(job, PROOF)?;
+        let is_it = matches!(&proof, Action::ProveResult { job: of, .. } if of == job);
+        is_it.then_some(proof)
+    }
+
+    /// Notes what is owed as a checker.
+    pub(crate) fn keep_duty(&mut self, job: &JobId, duty: &Duty) {
+        self.write(job, DUTY, &duty.to_bytes());
+    }
+
+    /// What is owed as a checker.
+    pub(crate) fn find_duty(&self, job: &JobId) -> Option<Duty> {
+        self.read(job, DUTY)
+    }
+
+    /// Forgets what was owed as a checker.
+    pub(crate) fn forget_duty(&mut self, job: &JobId) {
+        if self.noted.contains(job)
+            && let Some(path) = self.path(job, DUTY)
+        {
+            let _never_kept = fs::remove_file(path);
+        }
     }
 
     /// Forgets a job.
-    pub(crate) fn forget(&self, job: &JobId) {
-        if let Some(path) = self.path(job) {
+    pub(crate) fn forget(&mut self, job: &JobId) {
+        if !self.noted.remove(job) {
+            return;
+        }
+        for path in KINDS.iter().filter_map(|kind| self.path(job, kind)) {
             let _never_kept = fs::remove_file(path);
+        }
+    }
+
+    /// Forgets a job that nobody knows, if that was noted long ago.
+    pub(crate) fn forget_unknown(&mut self, job: &JobId) {
+        let ages = KINDS.iter().filter_map(|kind| self.age(job, kind));
+        if ages.min().is_none_or(|age| age > UNKNOWN_KEPT) {
+            self.forget(job);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Note, Notes};
+    use super::{COMMITMENT, Duty, Note, Notes, PROOF};
     use std::fs;
+    use std::path::{Path, PathBuf};
+    use std::time::{Duration, SystemTime};
     use tg_types::{
-        Hash32, JobId, PackageRef, Packages, RunResult, SeatSignature, SeatSignatures, Signature,
-        Voucher,
+        Action, Bytes, CheckAnswer, Hash32, JobId, List, PackageRef, Packages, RunResult,
+        SeatSignature, SeatSignatures, Signature, TileAnswer, Voucher,
     };
 
+    const HASH: Hash32 = Hash32::new([2; 32]);
+    const JOB: JobId = JobId::new([1; 32]);
+
     fn note() -> Note {
-        let hash = Hash32::new([2; 32]);
-        let result = RunResult { output: hash, trace: hash, package: hash, package_bytes: 3 };
-        let packages =
-            Packages::new(vec![PackageRef { id: hash, bytes: 3, key_escrow: None }]).expect("one");
+        let result = RunResult { output: HASH, trace: HASH, package: HASH, package_bytes: 3 };
+        let package = PackageRef { id: HASH, bytes: 3, key_escrow: None };
+        let packages = Packages::new(vec![package]).expect("one");
         let signature = SeatSignature { seat: 0, signature: Signature::new([5; 64]) };
         let signatures = SeatSignatures::new(vec![signature]).expect("one");
         Note { result, salt: [4; 32], voucher: Voucher { packages, signatures } }
     }
 
+    fn proof(job: JobId) -> Action {
+        let Note { result, voucher, .. } = note();
+        let shown = Bytes::new(vec![7; 200_000]).expect("within the bound");
+        let vouchers = List::new(vec![voucher]).expect("one");
+        Action::ProveResult { job, result, cost: 5, shown, vouchers }
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("tg-agent-{name}-{}", std::process::id()));
+        let _fresh = fs::remove_dir_all(&folder);
+        folder
+    }
+
+    fn open(folder: &Path) -> Notes {
+        Notes::new(Some(folder.to_path_buf())).expect("a folder")
+    }
+
     #[test]
     fn note_is_found_by_another_agent_until_it_is_dropped() {
-        let folder = std::env::temp_dir().join(format!("tg-agent-notes-{}", std::process::id()));
-        let notes = Notes::new(Some(folder.clone())).expect("a folder");
-        let (job, note) = (JobId::new([1; 32]), note());
-        assert_eq!(notes.find(&job), None);
-        notes.keep(&job, &note);
-        let again = Notes::new(Some(folder.clone())).expect("a folder");
-        assert_eq!(again.find(&job).as_ref(), Some(&note));
+        let folder = folder("notes");
+        let (mut notes, note) = (open(&folder), note());
+        assert_eq!(notes.find(&JOB), None);
+        notes.keep(&JOB, &note);
+        let mut again = open(&folder);
+        assert_eq!((again.find(&JOB).as_ref(), again.jobs()), (Some(&note), vec![JOB]));
         assert_eq!(again.find(&JobId::new([9; 32])), None);
         // Half a file is no note.
-        let path = again.path(&job).expect("a path");
+        let path = again.path(&JOB, COMMITMENT).expect("a path");
         let bytes = fs::read(&path).expect("reads");
         fs::write(&path, &bytes[..bytes.len() / 2]).expect("writes");
-        assert_eq!(again.find(&job), None);
-        notes.keep(&job, &note);
-        again.forget(&job);
-        assert_eq!(notes.find(&job), None);
+        assert_eq!(again.find(&JOB), None);
+        notes.keep(&JOB, &note);
+        again.forget(&JOB);
+        assert_eq!((notes.find(&JOB), again.jobs()), (None, vec![]));
+        fs::remove_dir_all(folder).expect("removes");
+    }
+
+    /// Goal: who has proven a result and dies before it is final does not prove it again, but never
+    /// shows one whose package validators may have forgotten. Method: another agent on the same
+    /// folder, at once and long after; and a note that speaks of another job.
+    #[test]
+    fn proof_is_found_by_another_agent_while_its_package_is_kept() {
+        let folder = folder("proofs");
+        let mut notes = open(&folder);
+        notes.keep_proof(&JOB, &proof(JOB));
+        assert_eq!(open(&folder).find_proof(&JOB), Some(proof(JOB)));
+        assert_eq!(open(&folder).find(&JOB), None, "nothing was committed to");
+        let path = notes.path(&JOB, PROOF).expect("a path");
+        let file = fs::File::options().write(true).open(&path).expect("opens");
+        let long_ago = SystemTime::now() - Duration::from_secs(301);
+        file.set_modified(long_ago).expect("sets");
+        assert_eq!(open(&folder).find_proof(&JOB), None);
+        notes.keep_proof(&JOB, &proof(JobId::new([3; 32])));
+        assert_eq!(open(&folder).find_proof(&JOB), None);
+        fs::remove_dir_all(folder).expect("removes");
+    }
+
+    #[test]
+    fn duty_is_found_by_another_agent_until_it_is_done() {
+        let folder = folder("duties");
+        let mut notes = open(&folder);
+        notes.keep_duty(&JOB, &Duty::Check);
+        assert_eq!(open(&folder).find_duty(&JOB), Some(Duty::Check));
+        let answer = CheckAnswer::Whole { trace: HASH, known: HASH, tiles: TileAnswer::EMPTY };
+        let duty = Duty::Vouched { answer, salt: [3; 32] };
+        notes.keep_duty(&JOB, &duty);
+        notes.keep(&JOB, &note());
+        let mut again = open(&folder);
+        assert_eq!((again.find_duty(&JOB), again.jobs()), (Some(duty), vec![JOB]));
+        again.forget_duty(&JOB);
+        assert_eq!((again.find_duty(&JOB), again.find(&JOB)), (None, Some(note())));
+        again.forget(&JOB);
+        assert_eq!(fs::read_dir(&folder).expect("reads").count(), 0);
+        fs::remove_dir_all(folder).expect("removes");
+    }
+
+    #[test]
+    fn notes_about_unknown_jobs_are_dropped_when_they_are_old() {
+        let folder = folder("unknown");
+        let mut notes = open(&folder);
+        notes.keep_duty(&JOB, &Duty::Check);
+        notes.forget_unknown(&JOB);
+        assert_eq!(notes.jobs(), [JOB], "a validator may not know the job yet");
+        let path = notes.path(&JOB, super::DUTY).expect("a path");
+        let file = fs::File::options().write(true).open(path).expect("opens");
+        file.set_modified(SystemTime::now() - Duration::from_secs(8 * 86_400)).expect("sets");
+        notes.forget_unknown(&JOB);
+        assert_eq!((notes.jobs(), notes.find_duty(&JOB)), (vec![], None));
         fs::remove_dir_all(folder).expect("removes");
     }
 
     #[test]
     fn agent_without_a_folder_keeps_nothing() {
-        let notes = Notes::new(None).expect("nothing to make");
-        notes.keep(&JobId::new([1; 32]), &note());
-        assert_eq!(notes.find(&JobId::new([1; 32])), None);
+        let mut notes = Notes::new(None).expect("nothing to make");
+        notes.keep(&JOB, &note());
+        notes.keep_duty(&JOB, &Duty::Check);
+        assert_eq!((notes.find(&JOB), notes.find_duty(&JOB), notes.jobs()), (None, None, vec![]));
     }
 }

@@ -1,13 +1,16 @@
 //! Transactions of a node: what comes within a moment goes into one. Each step of jobs has a lane
 //! of its own, in which one transaction follows the other, so that showing results does not wait
-//! for commitments to others.
+//! for commitments to others. Proofs have theirs, because blocks have room for few of them: what
+//! must be said in a dispute does not wait for that.
 
 use super::AgentConfig;
 use super::notes::Note;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tg_gateway::GatewayError;
-use tg_types::tx::{OpenedCheck, OpenedResult, REPORTS_PER_TX_MAX, Sealed, TX_BYTES_MAX};
+use tg_types::tx::{
+    LANES_MAX, OpenedCheck, OpenedResult, REPORTS_PER_TX_MAX, Sealed, TX_BYTES_MAX,
+};
 use tg_types::voucher::VOUCHERS_PER_TX_MAX;
 use tg_types::{
     AccountId, Action, CheckAnswer, Encode as _, Hash32, JobId, Lane, List, Reason, RunFailure,
@@ -21,8 +24,13 @@ const QUEUE: usize = 4_096;
 /// How long something may wait for company.
 const GATHER: Duration = Duration::from_millis(15);
 
-/// How often a transaction that met a full pool or a lost connection is tried again.
-const TRIES_MAX: u32 = 20;
+/// How often a transaction that met a full pool or a lost connection is tried again at least. It is
+/// tried for as long as an answer may take, too: whoever is silent for longer has missed its date.
+const TRIES_MIN: u32 = 20;
+
+/// How often a proof is tried that the ledger does not wait for: the validator that is asked may be
+/// a block behind the one that told us of the run.
+const UNAWAITED_TRIES_MAX: u32 = 5;
 
 /// How long to wait between tries.
 const AGAIN: Duration = Duration::from_millis(150);
@@ -31,10 +39,12 @@ const AGAIN: Duration = Duration::from_millis(150);
 const SHOWN_BYTES_MAX: usize = TX_BYTES_MAX - 512;
 
 /// Steps with a lane of their own.
-const LANES: u8 = 5;
+const LANES: u8 = 6;
 
 /// The first of these lanes: the one before is that of the node's owner.
 const FIRST_LANE: u8 = 2;
+
+const _: () = assert!(FIRST_LANE + LANES <= LANES_MAX);
 
 /// Something to be said on the chain.
 #[derive(Clone, Debug)]
@@ -44,6 +54,7 @@ enum Item {
     CommitCheck(Sealed),
     RevealCheck(OpenedCheck),
     Other(Action),
+    Prove(Box<Action>),
 }
 
 impl Item {
@@ -55,6 +66,7 @@ impl Item {
             Self::CommitCheck(_) => 2,
             Self::RevealCheck(_) => 3,
             Self::Other(_) => 4,
+            Self::Prove(_) => 5,
         }
     }
 }
@@ -105,6 +117,11 @@ impl Outbox {
         self.put(Item::Other(Action::GiveUp { job, failure })).await;
     }
 
+    /// Shows a result with all that shows it to be right.
+    pub(crate) async fn prove(&self, proof: Action) {
+        self.put(Item::Prove(Box::new(proof))).await;
+    }
+
     pub(crate) async fn object(&self, job: JobId) {
         self.put(Item::Other(Action::Object { job })).await;
     }
@@ -141,6 +158,7 @@ fn actions(items: Vec<Item>) -> Vec<Action> {
             Item::CommitCheck(seal) => check_commits.push(seal),
             Item::RevealCheck(answer) => check_reveals.push(answer),
             Item::Other(action) => others.push(action),
+            Item::Prove(proof) => others.push(*proof),
         }
     }
     let mut actions = Vec::new();
@@ -198,7 +216,11 @@ fn show(mut reveals: Vec<(OpenedResult, Voucher)>, actions: &mut Vec<Action>) {
 async fn deliver(config: &AgentConfig, lane: Lane, action: Action) {
     let account = AccountId::from(config.key.public());
     let what = action.name();
-    for _ in 0..TRIES_MAX {
+    let (begun, window) = (Instant::now(), config.gateway.params().jobs.answer_within);
+    let window = Duration::from_millis(window.get());
+    let mut tries = 0;
+    while tries < TRIES_MIN || begun.elapsed() < window {
+        tries += 1;
         let nonce = config.gateway.nonce(account, lane).await;
         let sent = match nonce {
             Ok(nonce) => {
@@ -209,7 +231,7 @@ async fn deliver(config: &AgentConfig, lane: Lane, action: Action) {
         };
         match sent {
             Ok(()) => return,
-            Err(GatewayError::Ledger(reason)) if !is_passing(reason) => {
+            Err(GatewayError::Ledger(reason)) if !is_passing(reason, tries) => {
                 tracing::debug!(what, %reason, "a transaction did nothing");
                 return;
             }
@@ -220,8 +242,11 @@ async fn deliver(config: &AgentConfig, lane: Lane, action: Action) {
     tracing::warn!(what, "a transaction was given up");
 }
 
-/// Whether a refusal may not stand the next time.
-fn is_passing(reason: Reason) -> bool {
+/// Whether a refusal may not stand the next time, after so many.
+fn is_passing(reason: Reason, tries: u32) -> bool {
+    if reason == Reason::ResultNotAwaited {
+        return tries < UNAWAITED_TRIES_MAX;
+    }
     matches!(
         reason,
         Reason::NonceTooLow
@@ -236,9 +261,12 @@ fn is_passing(reason: Reason) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Item, actions};
+    use super::{FIRST_LANE, Item, LANES, UNAWAITED_TRIES_MAX, actions, is_passing};
+    use std::collections::BTreeSet;
     use tg_types::tx::{OpenedCheck, REPORTS_PER_TX_MAX, Sealed};
-    use tg_types::{Action, CheckAnswer, Hash32, JobId, TileAnswer};
+    use tg_types::{
+        Action, Bytes, CheckAnswer, Hash32, JobId, Lane, List, Reason, RunResult, TileAnswer,
+    };
 
     #[test]
     fn what_waits_goes_into_few_transactions_in_the_order_of_steps() {
@@ -257,5 +285,37 @@ mod tests {
         let shown = ["RevealChecks"; 3]; // one with the key, and each about tiles alone
         let first = ["CommitResults", "CommitResults", "CommitChecks"];
         assert_eq!(names, [&first[..], &shown, &["Object"]].concat());
+    }
+
+    /// Goal: what must be said in a dispute never waits for a proof. Method: every step has a lane,
+    /// and no two of them share one.
+    #[test]
+    fn every_step_has_a_lane_of_its_own() {
+        let (job, seal) = (JobId::new([1; 32]), Hash32::new([0; 32]));
+        let result = RunResult { output: seal, trace: seal, package: seal, package_bytes: 1 };
+        let (shown, vouchers) = (Bytes::EMPTY, List::default());
+        let proof = Action::ProveResult { job, result, cost: 1, shown, vouchers };
+        let answer = CheckAnswer::Key { trace: seal, key: seal };
+        let items = [
+            Item::Commit(Sealed { job, seal }),
+            Item::CommitCheck(Sealed { job, seal }),
+            Item::RevealCheck(OpenedCheck { job, answer, salt: [0; 32] }),
+            Item::Other(Action::PickClaim { job, child: 0 }),
+            Item::Prove(Box::new(proof)),
+        ];
+        let lanes: BTreeSet<usize> = items.iter().map(Item::lane).collect();
+        assert_eq!(lanes.len(), items.len());
+        let exists = |lane: &usize| {
+            let number = u8::try_from(*lane).expect("few");
+            number < LANES && Lane::new(FIRST_LANE + number).is_ok()
+        };
+        assert!(lanes.iter().all(exists));
+    }
+
+    #[test]
+    fn proof_that_nobody_waits_for_is_dropped_after_some_tries() {
+        let reason = Reason::ResultNotAwaited;
+        assert!(is_passing(reason, 1) && !is_passing(reason, UNAWAITED_TRIES_MAX));
+        assert!(is_passing(Reason::PoolFull, u32::MAX) && !is_passing(Reason::RunUnknown, 1));
     }
 }

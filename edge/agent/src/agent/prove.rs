@@ -23,6 +23,8 @@ pub(crate) enum ShowError {
     Prove(#[from] ProveError),
     #[error("job names another commitment to the weights")]
     OtherWeights,
+    #[error("package was not made to be shown in this way")]
+    OtherTier,
     #[error("what shows the result is too long for a transaction")]
     TooLong,
     #[error("verifying it would cost too much")]

@@ -78,7 +78,6 @@ impl WorkError {
                 | GatewayError::Blob(BlobError::NoRoom { .. }),
             )
             | Self::Inputs(PackageError::Memory { .. })
-            | Self::Show(ShowError::TooLong)
             | Self::Task(TaskRunError::NoRoom { .. }) => RunFailure::TooLarge,
             Self::Inputs(error) | Self::Task(TaskRunError::Inputs(error)) if error.is_wrong() => {
                 RunFailure::PackageWrong
@@ -86,9 +85,15 @@ impl WorkError {
             Self::Unknown | Self::Gateway(_) | Self::NoKey(_) | Self::NotKept => {
                 RunFailure::PackageMissing
             }
+            Self::Show(
+                ShowError::Prove(_)
+                | ShowError::TooCostly
+                | ShowError::TooLong
+                | ShowError::OtherWeights
+                | ShowError::OtherTier,
+            ) => RunFailure::NotShowable,
             Self::Kind
             | Self::Poor
-            | Self::Show(ShowError::Prove(_) | ShowError::TooCostly)
             | Self::Task(TaskRunError::Run(tg_sandbox::RunError::NoLevel { .. })) => {
                 RunFailure::Declined
             }
@@ -97,7 +102,6 @@ impl WorkError {
             | Self::Sealed
             | Self::OtherKey
             | Self::Foreign
-            | Self::Show(ShowError::OtherWeights)
             | Self::Task(
                 TaskRunError::NotOfModels | TaskRunError::OtherTask | TaskRunError::OtherKey,
             ) => RunFailure::PackageWrong,
@@ -253,7 +257,7 @@ pub(crate) async fn run(
             check_result_key(&inputs.result_to, &entry.spec)?;
             // Whoever names another's package in a job of its own must not have it published.
             if entry.spec.tier.shown_by().is_some() && inputs.tier != entry.spec.tier {
-                return Err(WorkError::Kind);
+                return Err(ShowError::OtherTier.into());
             }
             let done = run_tensor(config, tools, &entry.spec, inputs).await?;
             proved = show(config, tools, (job, node), &entry.spec, &done).await?;

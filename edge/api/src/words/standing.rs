@@ -267,5 +267,11 @@ mod tests {
         let sentence = "No result was accepted; the escrow was refunded. Last run: A node did not \
                         answer in time.";
         check(&failed, Reason::JobFailed, sentence);
+        let runs = vec![run(3, ended(Reason::ResultNotShowable))];
+        let failed = entry(Tier::Proof { weights: HASH }, JobStatus::Failed, runs);
+        let sentence = "No result was accepted; the escrow was refunded. Last run: A node says \
+                        that no result of this job can be shown to be right in the way it asks \
+                        for.";
+        check(&failed, Reason::JobFailed, sentence);
     }
 }

@@ -3,11 +3,11 @@
 
 mod network;
 
-use network::{Network, transfer};
+use network::{Network, transfer, unawaited_proof};
 use std::time::Duration;
 use tg_chain::{Outcome, light::LightClient};
 use tg_ledger::keys;
-use tg_types::{ids::AccountId, key::SecretKey, receipt::Status, tick::Height};
+use tg_types::{ids::AccountId, key::SecretKey, reason::Reason, receipt::Status, tick::Height};
 
 /// Goal: the whole road of a transaction, and that strangers can check its end. Method: four nodes
 /// in this process, one transfer, then every kind of proof, then a restart of one node.
@@ -31,6 +31,12 @@ fn transfer_is_final_provable_and_survives_restart() {
             panic!("the transfer was dropped");
         };
         assert_eq!(receipt.status, Status::Applied);
+
+        // Nobody waits for this, whatever is offered for it: it does not even wait in the pool.
+        let tx = unawaited_proof(&chain, &network.rich, 1);
+        let checked = chain.check(vec![tx]).pop().expect("one").expect("good signature");
+        let offered = chain.offer(vec![checked]).await.expect("runs");
+        assert_eq!(offered, vec![Err(Reason::ResultNotAwaited)]);
 
         let client = LightClient::of(chain.genesis()).expect("usable group key");
         let certificate = network.certificate(&chain, height).await;

@@ -11,10 +11,11 @@ use tg_chain::{
     network::{NetworkPlan, SeatPlan, make_network},
 };
 use tg_types::{
+    List, RunResult,
     amount::Amount,
     bounded::Bytes,
     genesis::{Genesis, NetworkKind},
-    ids::AccountId,
+    ids::{AccountId, Hash32, JobId},
     key::SecretKey,
     params::{CapacityParams, Params},
     tick::{Height, Tick},
@@ -169,6 +170,21 @@ pub(crate) fn transfer(
         action: Action::Transfer { to, amount: tgrid(whole), memo: Bytes::EMPTY },
     }
     .sign(from, &chain.domain())
+}
+
+/// A result with a proof of a job that nobody has asked for.
+pub(crate) fn unawaited_proof(chain: &Chain, from: &SecretKey, nonce: u64) -> SignedTx {
+    let hash = Hash32::new([1; 32]);
+    let result = RunResult { output: hash, trace: hash, package: hash, package_bytes: 1 };
+    let action = Action::ProveResult {
+        job: JobId::new([1; 32]),
+        result,
+        cost: 1_000,
+        shown: Bytes::new(vec![7; 100_000]).expect("within the bound"),
+        vouchers: List::default(),
+    };
+    let body = transfer(chain, from, AccountId::from(from.public()), 1, nonce).body;
+    TxBody { action, ..body }.sign(from, &chain.domain())
 }
 
 fn tgrid(whole: u64) -> Amount {

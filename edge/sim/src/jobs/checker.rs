@@ -8,7 +8,7 @@ use super::{
     tensor::TILES,
 };
 use rand::RngExt as _;
-use tg_ledger::{BEACON_DELAY, Check, CheckState, JobEntry, drawn_lot};
+use tg_ledger::{Check, CheckState, JobEntry, drawn_lot};
 use tg_tensor::trace::{answer_of, drawn_tiles, known_root, whole_answer};
 use tg_types::{
     ids::{Hash32, JobId},
@@ -143,8 +143,7 @@ impl Play {
     /// An answer as it is shown; nothing as long as the beacon has not drawn what must be in it.
     fn completed(&self, check: &Check, held: &Held, answer: CheckAnswer) -> Option<CheckAnswer> {
         let CheckAnswer::Whole { trace, known, .. } = answer else { return Some(answer) };
-        let CheckState::Committed { opened: Some(opened), .. } = check.state else { return None };
-        let beacon = self.grid.beacon(opened.plus(BEACON_DELAY).ok()?)?;
+        let CheckState::Committed { beacon: Some(beacon), .. } = check.state else { return None };
         let tiles = self.grid.rules().genesis.params().jobs.audit_tiles;
         let lot = drawn_lot(&beacon, &TileLot { lot: check.lot?, tiles });
         let trace_known = held.ran.as_ref()?.trace();

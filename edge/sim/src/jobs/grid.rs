@@ -10,8 +10,8 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tg_ledger::{
-    Applied, BeaconEntry, BlockEnv, DisputeEntry, JobEntry, Lookup, MemoryView, Rules, View as _,
-    fee_floor, keys,
+    Applied, BlockEnv, DisputeEntry, JobEntry, Lookup, MemoryView, Rules, View as _, fee_floor,
+    keys,
 };
 use tg_tensor::judge::TensorJudge;
 use tg_types::{
@@ -19,7 +19,7 @@ use tg_types::{
     codec::{Decode, Encode as _},
     genesis::Genesis,
     hash::sha256,
-    ids::{AccountId, Hash32, HeaderDigest, JobId, StateKey},
+    ids::{AccountId, HeaderDigest, JobId, StateKey},
     key::{PublicKey, Signature},
     receipt::{BlockReceipt, Event, Receipt, Status},
     tick::{Height, Tick},
@@ -137,12 +137,6 @@ impl Grid {
     /// A job as it is stored.
     pub(super) fn job(&self, job: &JobId) -> Option<JobEntry> {
         self.entry(&keys::job(job))
-    }
-
-    /// The beacon of a height, if it is there.
-    pub(super) fn beacon(&self, height: Height) -> Option<Hash32> {
-        let entry: BeaconEntry = self.entry(&keys::beacon(height))?;
-        (entry.height == height).then_some(entry.beacon)
     }
 
     /// A dispute as it is stored.

@@ -2,6 +2,7 @@
 #![expect(clippy::panic, reason = "a test that cannot go on says why")]
 
 mod doors;
+mod duties;
 mod float;
 mod jobs;
 mod keys;

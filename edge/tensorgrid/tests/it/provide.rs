@@ -6,14 +6,14 @@ use serde_json::Value;
 use std::{fs, path::PathBuf, time::Duration};
 
 /// A network without providers, and the way into it.
-struct Network {
-    home: Home,
-    up: Process,
+pub(crate) struct Network {
+    pub(crate) home: Home,
+    pub(crate) up: Process,
     ticket: String,
 }
 
 impl Network {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let home = Home::new();
         let up = home.start("up", &["--json", "up", "--port", "0", "--no-demo"]);
         let ticket = up.ready["ticket"].as_str().expect("a ticket").to_owned();
@@ -21,7 +21,7 @@ impl Network {
     }
 
     /// A node on a machine of its own, as far as files can tell.
-    fn provider(&self, home: &Home, more: &[&str]) -> Process {
+    pub(crate) fn provider(&self, home: &Home, more: &[&str]) -> Process {
         let arguments = ["--json", "provide", "--join", &self.ticket];
         home.start("provide", &[&arguments[..], more].concat())
     }
@@ -30,7 +30,7 @@ impl Network {
         self.home.run(&["--json", "show", job]).expect(0).json()
     }
 
-    fn wait_settled(&self, job: &str, span: Duration) {
+    pub(crate) fn wait_settled(&self, job: &str, span: Duration) {
         wait_until("the job is settled", span, || self.show(job)["status"] == "settled");
     }
 
@@ -49,7 +49,7 @@ impl Network {
         });
     }
 
-    fn stop(self) {
+    pub(crate) fn stop(self) {
         let status = self.home.run(&["--json", "status"]).expect(0).json();
         assert_eq!(status["totals"]["balanced"], true, "all money is accounted for");
         assert_eq!(self.up.stop("INT").0.code(), Some(0));

@@ -1,6 +1,6 @@
 //! Builds the plan: one pass over the operations that outputs depend on.
 
-use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError, TABLE_MAX};
+use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError, TABLE_MAX, TABLES_MAX};
 use super::rescale::{Axis, Keys, Reach};
 use super::{
     At, Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup,
@@ -30,6 +30,10 @@ pub(crate) fn build(
     for operation in 0..builder.program.operations().len() {
         if builder.holders[builder.program.value_of(operation).index()] != Holder::Dead {
             builder.operation(operation)?;
+            let (entries, most) = (builder.entries, TABLES_MAX);
+            if entries > most {
+                return Err(PlanError::Tables { operation, entries, most });
+            }
         }
     }
     builder.finish()
@@ -51,6 +55,8 @@ pub(super) struct Builder {
     /// Bundles of each commitment.
     bundles: [usize; Tree::ALL.len()],
     pub(super) tables: Vec<Table>,
+    /// Entries of tables that were asked for.
+    entries: u64,
     /// The keys of tables that clamp.
     pub(super) allowed: BTreeMap<usize, Keys>,
     groups: Vec<Group>,
@@ -83,6 +89,7 @@ impl Builder {
             small_bits: 0,
             bundles: [0; Tree::ALL.len()],
             tables: Vec::new(),
+            entries: 0,
             allowed: BTreeMap::new(),
             groups: Vec::new(),
             products: Vec::new(),
@@ -284,7 +291,12 @@ impl Builder {
 
     /// The table, which is shared if it is there already.
     pub(super) fn table(&mut self, table: Table) -> usize {
-        self.tables.iter().position(|other| *other == table).unwrap_or_else(|| {
+        let found = self.tables.iter().position(|other| *other == table);
+        let is_written = matches!(table, Table::Entries { .. } | Table::Pairs { .. });
+        if is_written || found.is_none() {
+            self.entries = self.entries.saturating_add(1 << table.bits());
+        }
+        found.unwrap_or_else(|| {
             self.tables.push(table);
             self.tables.len() - 1
         })

@@ -9,6 +9,10 @@ pub(crate) const CLEAR_MAX: usize = 1 << 13;
 /// The most entries of a table.
 pub(crate) const TABLE_MAX: i64 = 1 << 20;
 
+/// The most entries of all tables of a plan; one that is written down counts again for each
+/// operation that asks for it. Planning takes time of a block, and must end soon for any program.
+pub(crate) const TABLES_MAX: u64 = 1 << 22;
+
 /// The most bits of a limb: tables of 4,096 entries are small beside the values of most networks.
 pub(crate) const LIMB_BITS_MAX: u8 = 12;
 
@@ -51,6 +55,16 @@ pub enum PlanError {
         numbers: i64,
         /// How many at most.
         most: i64,
+    },
+    /// All tables together have too many entries.
+    #[error("operation {operation}: tables of {entries} entries up to here, at most {most}")]
+    Tables {
+        /// The operation that asks for too many.
+        operation: usize,
+        /// How many entries.
+        entries: u64,
+        /// How many at most.
+        most: u64,
     },
     /// A rounded number could stand for two.
     #[error("operation {operation}: its first shift leaves no room in the field")]

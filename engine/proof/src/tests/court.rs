@@ -4,15 +4,17 @@ use super::programs::Net;
 use crate::court::{
     Court, CourtError, Evidence, REMEMBERED_MAX, Shown, commitment_id, context, costs, verify,
 };
-use crate::{Mode, Prover};
+use crate::{Mode, PlanError, Prover};
 use std::sync::Arc;
 use std::time::Instant;
 use tg_tensor::commit::Salt;
 use tg_tensor::program::{
-    Label, MovePart, Operation, Output, Parts, Primitive, Program, Run, Shape, Spec, ValueId,
+    Input, Label, MovePart, Operand, Operation, Output, Parts, Primitive, Program, Run, Shape,
+    Spec, ValueId,
 };
 use tg_tensor::trace::{inputs_root, outputs_root};
 use tg_tensor::{Model, Options, Runner};
+use tg_types::tx::SHOWN_BYTES_MAX;
 use tg_types::{
     Bytes, Decode as _, Encode as _, GenesisHash, Hash32, JobId, List, NodeId, ResultClaim,
     ResultVerifier as _, ShownBy,
@@ -174,7 +176,7 @@ fn programs_that_cannot_be_shown_have_no_cost() {
     // An output that is an input: nothing is proven, but that can be shown.
     let spec = Spec { len: 2, lo: -128, hi: 127 };
     let (label, shape) = (|| Label::lossy("x"), || Shape::new(vec![2]).expect("short"));
-    let input = tg_tensor::program::Input { label: label(), shape: shape(), spec, scaling: None };
+    let input = Input { label: label(), shape: shape(), spec, scaling: None };
     let value = ValueId { number: 0 };
     let outputs = vec![Output { label: label(), shape: shape(), value, scaling: None }];
     let parts = Parts { inputs: vec![input], outputs, ..Parts::default() };
@@ -182,11 +184,34 @@ fn programs_that_cannot_be_shown_have_no_cost() {
     assert!(costs(&program).rerun.is_some());
 }
 
+/// A program that gives its input of so many bytes.
+fn echo(bytes: u32) -> Program {
+    let spec = Spec { len: bytes, lo: -128, hi: 127 };
+    let (label, shape) = (|| Label::lossy("x"), || Shape::new(vec![bytes]).expect("short"));
+    let input = Input { label: label(), shape: shape(), spec, scaling: None };
+    let value = ValueId { number: 0 };
+    let outputs = vec![Output { label: label(), shape: shape(), value, scaling: None }];
+    Program::new(Parts { inputs: vec![input], outputs, ..Parts::default() }).expect("a program")
+}
+
+/// Goal: nobody can ask for results that no transaction has room for. Method: inputs and outputs
+/// that just fit, and longer ones.
+#[test]
+fn programs_whose_numbers_are_too_long_to_be_shown_have_no_cost() {
+    let can = |bytes: usize| {
+        let costs = costs(&echo(u32::try_from(bytes / 2).expect("short")));
+        (costs.proof.is_some(), costs.rerun.is_some())
+    };
+    assert_eq!(can(SHOWN_BYTES_MAX / 2), (true, true));
+    assert_eq!(can(SHOWN_BYTES_MAX - 1_000), (false, true));
+    assert_eq!(can(SHOWN_BYTES_MAX), (false, false));
+}
+
 /// Moves of two numbers, each made of the two of the one before in as many parts.
 fn moves(count: u32, parts: u32) -> Program {
     let spec = Spec { len: 2, lo: -128, hi: 127 };
     let (label, shape) = (|| Label::lossy("x"), || Shape::new(vec![2]).expect("short"));
-    let input = tg_tensor::program::Input { label: label(), shape: shape(), spec, scaling: None };
+    let input = Input { label: label(), shape: shape(), spec, scaling: None };
     let each = 2 / parts;
     let operation = |number: u32| {
         let part = |part: u32| {
@@ -223,6 +248,39 @@ fn programs_whose_plans_explode_are_not_planned() {
     assert_eq!(costs(60, 2), (false, false));
     assert_eq!(costs(100, 1), (true, true));
     assert_eq!(costs(600, 1), (false, false));
+}
+
+/// Choices by a condition of as many numbers as a table may have.
+fn choices(count: u32) -> Program {
+    let wide = Spec { len: 1, lo: 0, hi: (1 << 20) - 1 };
+    let (label, shape) = (|| Label::lossy("x"), || Shape::new(vec![1]).expect("short"));
+    let input = Input { label: label(), shape: shape(), spec: wide, scaling: None };
+    let operation = |number: u32| {
+        let strides = || List::new(vec![1]).expect("one");
+        let read = |number| Operand { value: ValueId { number }, strides: strides() };
+        let sides = List::new(vec![1]).expect("one");
+        let (condition, then, otherwise) = (read(0), read(0), read(number));
+        let primitive = Primitive::Select { sides, condition, then, otherwise };
+        Operation { label: label(), spec: wide, primitive }
+    };
+    let value = ValueId { number: count };
+    let outputs = vec![Output { label: label(), shape: shape(), value, scaling: None }];
+    let operations = (0..count).map(operation).collect();
+    Program::new(Parts { inputs: vec![input], operations, outputs, ..Parts::default() })
+        .expect("a program")
+}
+
+/// Goal: planning writes down no more than a bound, whatever the operations ask for together, also
+/// where they ask for the same. Method: choices with the largest table that one may have.
+#[test]
+fn programs_whose_tables_add_up_are_not_planned() {
+    assert!(costs(&choices(3)).proof.is_some());
+    for count in [5, 500] {
+        assert_eq!(costs(&choices(count)).proof, None);
+        let planned = crate::Verifier::committed(choices(count), None, 1).map(drop);
+        let found = planned.expect_err("too many entries");
+        assert!(matches!(found, PlanError::Tables { operation: 4, .. }), "{found}");
+    }
 }
 
 /// Goal: the stated cost covers the time. Method: the networks of the tests, a generous factor for

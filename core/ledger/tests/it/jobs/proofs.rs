@@ -6,8 +6,8 @@ use tg_ledger::{ApplyError, Built, RunState};
 use tg_types::tx::{PROOF_TX_BYTES_MAX, SHOWN_BYTES_MAX};
 use tg_types::{
     Action, Amount, Bytes, CheckedTx, DurationMs, Event, GenesisHash, Hash32, Height, JobId,
-    JobSpec, JobStatus, NetworkKind, Params, Reason, ResultClaim, RunResult, ShownBy, Status, Tier,
-    Work,
+    JobSpec, JobStatus, NetworkKind, Params, Reason, ResultClaim, RunFailure, RunResult, ShownBy,
+    Status, Tier, Work,
 };
 
 use super::charged;
@@ -123,7 +123,10 @@ fn result_of_another_step_tier_or_node_is_refused() {
     let mut world = World::staffed(2);
     let (job, result) = shown(&mut world, PROOF);
     let action = world.prove_as(0, job, &result);
-    world.refused(1, action.clone(), Reason::RunUnknown);
+    let not_admitted = |world: &World, number: u8, action: &Action| {
+        world.refuse(&world.tx(voice(number), action.clone()), Reason::ResultNotAwaited);
+    };
+    not_admitted(&world, 1, &action);
     world.refused(0, commit_as(0, job, &result), Reason::RunNotThere);
     world.refused(0, reveal_as(0, job, &result), Reason::RunNotThere);
     let with = |change: &dyn Fn(&mut Action)| {
@@ -148,13 +151,13 @@ fn result_of_another_step_tier_or_node_is_refused() {
             *job = JobId::new([1; 32]);
         }
     });
-    world.refused(0, unknown, Reason::JobUnknown);
+    not_admitted(&world, 0, &unknown);
     world.act(0, action.clone());
-    world.refused(0, action, Reason::RunNotThere); // it was accepted
+    not_admitted(&world, 0, &action); // it was accepted
     let trusted = world.ask(spec(Tier::Trusted));
     let [runner] = world.runners(trusted)[..] else { unreachable!("one run") };
     let wrong_tier = show_as(trusted, &spec(PROOF), &right(), vec![1]);
-    world.refused(runner, wrong_tier, Reason::RunNotThere);
+    not_admitted(&world, runner, &wrong_tier);
     assert_eq!(world.stake(&account(0)).active.units(), STAKE, "none of this costs a bond");
 }
 
@@ -190,7 +193,7 @@ fn silence_about_a_result_to_be_shown_is_a_missed_run() {
     assert!(events.contains(&Event::RunEnded { job, node: node(0), why }));
     assert_eq!(world.runners(job), [1]);
     let late = world.prove_as(0, job, &result);
-    world.refused(0, late, Reason::RunUnknown);
+    world.refuse(&world.tx(voice(0), late), Reason::ResultNotAwaited);
     let honest = world.prove_as(1, job, &result);
     world.act(1, honest);
     assert_eq!(world.status(job), JobStatus::Settled);
@@ -231,22 +234,107 @@ fn fee_covers_bytes_and_verifying() {
     world.refuse(&world.sign(dear), Reason::ProofLimit);
 }
 
-/// A transaction that shows so many bytes for a job that nobody knows.
-fn large(world: &World, number: u8, bytes: usize, cost: u64) -> CheckedTx {
+/// Goal: nobody but its provider takes a place of a block for a result, whatever is offered for it.
+/// Method: nodes without the run offer more than its provider does, and come first.
+#[test]
+fn results_of_others_take_no_place_in_a_block() {
+    let mut world = World::staffed(5);
+    let (job, result) = shown(&mut world, PROOF);
+    let honest = world.prove_as(0, job, &result);
+    let mut txs: Vec<CheckedTx> = (1..5)
+        .map(|number| {
+            let body = world.body(voice(number), world.prove_as(number, job, &result));
+            let fee = body.fee.times(10).expect("below the cap");
+            world.sign(tg_types::TxBody { fee, ..body })
+        })
+        .collect();
+    txs.push(world.tx(voice(0), honest));
+    let Built { included, refused, .. } = world.build(&txs);
+    let all = (0..4).map(|place| (place, Reason::ResultNotAwaited)).collect();
+    assert_eq!((included, refused), (vec![4], all));
+    world.block(&txs[4..]);
+    assert_eq!(world.status(job), JobStatus::Settled);
+}
+
+/// Goal: a node that comes back and shows its result once more pays for it once. Method: the same
+/// result twice, in one block and in the next one.
+#[test]
+fn result_that_is_shown_twice_is_paid_for_once() {
+    let mut world = World::staffed(2);
+    let (job, result) = shown(&mut world, PROOF);
+    let action = world.prove_as(0, job, &result);
+    let twice = world.txs(voice(0), vec![action.clone(), action.clone()]);
+    let Built { included, refused, .. } = world.build(&twice);
+    assert_eq!((included, refused), (vec![0], vec![(1, Reason::ResultNotAwaited)]));
+    let before = world.balance(&voice(0));
+    world.block(&twice[..1]);
+    let paid = before - world.balance(&voice(0));
+    let fee = twice[0].body().fee.units();
+    assert!(paid < fee, "the client pays it back as far as it had to be");
+    world.refuse(&world.tx(voice(0), action), Reason::ResultNotAwaited);
+}
+
+#[test]
+fn result_that_nobody_can_show_costs_no_reputation() {
+    let mut world = World::staffed(4);
+    let before = world.balance(&account(CLIENT));
+    let (job, _) = shown(&mut world, PROOF);
+    for number in 0..3 {
+        assert_eq!(world.runners(job), [number]);
+        let events = world.act(number, Action::GiveUp { job, failure: RunFailure::NotShowable });
+        let why = Reason::ResultNotShowable;
+        assert_eq!(events.first(), Some(&Event::RunEnded { job, node: node(number), why }));
+        assert_eq!(world.node(&node(number)).expect("registered").reputation.bad, 0);
+        assert_eq!(world.stake(&account(number)).exposed, Amount::ZERO);
+    }
+    assert_eq!((world.status(job), world.runners(job)), (JobStatus::Failed, vec![]));
+    assert_eq!(world.ended(job), [Reason::ResultNotShowable; 3], "the record says why");
+    assert_eq!(world.balance(&account(CLIENT)), before - FEE.units());
+}
+
+/// Goal: saying that a result cannot be shown is no way out of a run. Method: another node shows
+/// it; and of a tier that shows nothing, such a word is one like any other.
+#[test]
+fn result_that_somebody_shows_costs_its_doubters_reputation() {
+    let mut world = World::staffed(3);
+    let (job, result) = shown(&mut world, PROOF);
+    let failure = RunFailure::NotShowable;
+    world.act(0, Action::GiveUp { job, failure });
+    let honest = world.prove_as(1, job, &result);
+    world.act(1, honest);
+    assert_eq!(world.status(job), JobStatus::Settled);
+    let bad = |world: &World, number| world.node(&node(number)).expect("known").reputation.bad;
+    assert_eq!([0, 1].map(|number| bad(&world, number)), [PAY, 0]);
+    let trusted = world.ask(spec(Tier::Trusted));
+    let [runner] = world.runners(trusted)[..] else { unreachable!("one run") };
+    let before = bad(&world, runner);
+    world.act(runner, Action::GiveUp { job: trusted, failure });
+    assert_eq!(world.ended(trusted), [Reason::RunGivenUp]);
+    assert!(bad(&world, runner) > before);
+}
+
+/// Transactions that show so many bytes for each of these runs, at any cost.
+fn large(world: &World, jobs: &[JobId], bytes: usize, cost: u64) -> Vec<CheckedTx> {
     let shown = Bytes::new(vec![7; bytes]).expect("within the bound");
-    let (result, vouchers) = (right(), tg_types::List::default());
-    let job = JobId::new([1; 32]);
-    world.tx(voice(number), Action::ProveResult { job, result, cost, shown, vouchers })
+    let show = |job: &JobId| {
+        let (result, vouchers, shown) = (right(), tg_types::List::default(), shown.clone());
+        Action::ProveResult { job: *job, result, cost, shown, vouchers }
+    };
+    let of = |number: u8| {
+        let jobs = jobs.iter().filter(|job| world.runners(**job) == [number]);
+        world.txs(voice(number), jobs.map(show).collect())
+    };
+    (0..FUNDED).flat_map(of).collect()
 }
 
 /// Goal: a block has no more to verify than it has time for. Method: one transaction more than
 /// fits, by number, by cost and by bytes; building leaves it out, applying refuses the block.
 #[test]
 fn block_with_too_many_results_to_verify_is_refused() {
-    let world = World::staffed_with(wide_params(), NetworkKind::Local, 5);
+    let mut world = World::staffed_with(wide_params(), NetworkKind::Local, 5);
+    let jobs: Vec<JobId> = (0..4).map(|_| world.ask(spec(PROOF))).collect();
     let check = |bytes: usize, cost: u64, fits: usize| {
-        let txs: Vec<_> =
-            (0..5).map(|number| large(&world, number, bytes, cost)).take(fits + 1).collect();
+        let txs = large(&world, &jobs[..=fits], bytes, cost);
         assert!(world.try_block(&txs[..fits]).is_ok());
         let refused = world.try_block(&txs);
         assert!(matches!(refused, Err(ApplyError::TooManyProofs { .. })), "{refused:?}");
@@ -261,10 +349,11 @@ fn block_with_too_many_results_to_verify_is_refused() {
 #[test]
 fn result_may_be_large_and_not_larger() {
     let mut world = World::staffed_with(wide_params(), NetworkKind::Local, 2);
-    let tx = large(&world, 0, SHOWN_BYTES_MAX, 100);
-    assert!(usize::try_from(tx.size_bytes()).is_ok_and(|size| size <= PROOF_TX_BYTES_MAX));
-    let failed = Status::Failed(Reason::JobUnknown);
-    assert_eq!(world.block(&[tx]).receipts[0].status, failed);
+    let (job, _) = shown(&mut world, PROOF);
+    let txs = large(&world, &[job], SHOWN_BYTES_MAX, 100);
+    assert!(usize::try_from(txs[0].size_bytes()).is_ok_and(|size| size <= PROOF_TX_BYTES_MAX));
+    let failed = Status::Failed(Reason::ProofCostWrong);
+    assert_eq!(world.block(&txs).receipts[0].status, failed);
     assert!(Bytes::<SHOWN_BYTES_MAX>::new(vec![7; SHOWN_BYTES_MAX + 1]).is_err());
 }
 

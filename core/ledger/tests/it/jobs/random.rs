@@ -270,7 +270,10 @@ impl History {
                     Character::Liar => sight.lying_step(u)?,
                     Character::Silent => honest.filter(|_| u.ratio(1, 3).unwrap_or(false)),
                     Character::Quitter => {
-                        let give_up = Action::GiveUp { job: *job, failure: RunFailure::Declined };
+                        let is_even = job.as_bytes()[0].is_multiple_of(2);
+                        let failure =
+                            if is_even { RunFailure::NotShowable } else { RunFailure::Declined };
+                        let give_up = Action::GiveUp { job: *job, failure };
                         let is_placed = entry.live().any(|run| run.node == node(number));
                         if is_placed && u.ratio(1, 2)? { Some(give_up) } else { honest }
                     }
@@ -420,7 +423,15 @@ impl History {
         let count = if is_healing { most } else { u.int_in_range(least..=most.clamp(least, 4))? };
         self.world.env.certificates =
             (last + 1..=last + count).map(|height| self.world.certificate(height)).collect();
-        let txs = self.actions(u, is_healing)?;
+        let candidates = self.actions(u, is_healing)?;
+        let built = self.world.build(&candidates);
+        for (_, reason) in built.refused {
+            // What follows a result that nobody waits for lacks its nonce.
+            assert!(matches!(reason, Reason::ResultNotAwaited | Reason::NonceTooHigh));
+            *self.happened.entry(reason).or_default() += 1;
+        }
+        let txs: Vec<_> =
+            built.included.into_iter().map(|place| candidates[place].clone()).collect();
         let applied = self.world.block(&txs);
         self.remember(&applied, &txs);
         Ok(())
@@ -554,11 +565,13 @@ fn prop_jobs_end_and_the_honest_lose_nothing() {
 }
 
 /// What the histories below must have seen.
-const EXPECTED: [Reason; 46] = [
+const EXPECTED: [Reason; 48] = [
     Reason::KeyLacked,
     Reason::CheckExcused,
     Reason::ResultUnchecked,
     Reason::ResultProved,
+    Reason::ResultNotAwaited,
+    Reason::ResultNotShowable,
     Reason::Complained,
     Reason::ComplaintJudged,
     Reason::ComplaintUpheld,

@@ -8,7 +8,7 @@ use crate::{
     work::{connect::Session, market::Market, order::OrderError},
 };
 use serde::Serialize;
-use tg_api::{text::Text, view::JobView, why::WhyView};
+use tg_api::{text::Text, view::JobView, why::WhyView, words::Standing};
 use tg_gateway::KeyEscrow;
 use tg_ledger::{JobEntry, keys};
 use tg_types::{JobId, ProgramFacts, Work};
@@ -19,6 +19,9 @@ struct Why {
     status: String,
     #[serde(flatten)]
     explained: WhyView,
+    /// How it ended, if it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<Standing>,
     /// Whether it waits, or may wait, for its owner to hand out a key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     needs_owner: bool,
@@ -36,13 +39,15 @@ pub(super) fn why(
     let status = JobView::from(&entry).status;
     let escrow = session.runtime.block_on(session.gateway.escrow(entry.spec.package)).ok();
     let needs_owner = escrow == Some(KeyEscrow::None) && !entry.status.is_final();
-    let why = Why { job: Text(arguments.job), status, explained, needs_owner };
+    let ended = entry.status.is_final().then(|| Standing::of(&entry, None));
+    let why = Why { job: Text(arguments.job), status, explained, ended, needs_owner };
     printer.result(&why, || {
         let WhyView { fitting, removed, change } = &why.explained;
-        let mut text = format!(
-            "The job is {}. {fitting} nodes could be given one more run of it now.\n",
-            why.status
-        );
+        let mut text = format!("The job is {}. ", why.status);
+        if let Some(ended) = &why.ended {
+            text.push_str(&format!("{}\n", ended.sentence));
+        }
+        text.push_str(&format!("{fitting} nodes could be given one more run of it now.\n"));
         for removed in removed {
             text.push_str(&format!("  {} ({})\n", removed.sentence, removed.rule));
         }

@@ -1,0 +1,253 @@
+//! What an agent takes up again after it died, or after it lost sight of the chain. Its runs stand
+//! in the record of its node. What it owes as a checker does not: its notes say in which jobs that
+//! is, and the jobs themselves say how far it has come.
+
+use super::check::Checked;
+use super::notes::Duty;
+use super::{Arc, JobEntry, JobId, JobStatus, State, Turn, keys};
+use tg_gateway::GatewayError;
+use tg_ledger::{CheckState, DisputeEntry};
+use tg_types::NodeId;
+
+/// What is to be done about a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It is over.
+    Forget,
+    /// Nothing now, but there may be.
+    Wait,
+    /// Compute.
+    Check,
+    /// Commit to the answer.
+    Commit,
+    /// Show it.
+    Show,
+    /// Answer in the place of a provider that did not.
+    StandIn,
+}
+
+/// What a node that was drawn to check a job does next.
+fn step(
+    entry: &JobEntry,
+    dispute: Option<&DisputeEntry>,
+    node: &NodeId,
+    duty: Option<&Duty>,
+) -> Step {
+    let mut checks = entry.checks.as_slice().iter().rev();
+    let ours = checks.find(|check| check.node == *node).map(|check| check.state);
+    let is_vouched = matches!(duty, Some(Duty::Vouched { .. }));
+    let Some(state) = ours.filter(|_| !entry.status.is_final()) else { return Step::Forget };
+    if let Some(dispute) = dispute {
+        let is_turn = dispute.turn == Turn::StandIns;
+        let is_ours = is_turn && entry.stand_ins().any(|check| check.node == *node);
+        return if is_ours { Step::StandIn } else { Step::Wait };
+    }
+    match state {
+        CheckState::Missed => Step::Forget,
+        CheckState::Drawn if is_vouched => Step::Commit,
+        CheckState::Drawn if duty.is_some() => Step::Check,
+        CheckState::Committed { .. } if is_vouched => Step::Show,
+        CheckState::Drawn
+        | CheckState::Committed { .. }
+        | CheckState::Passed
+        | CheckState::Refused => Step::Wait,
+    }
+}
+
+/// Whether somebody has answered in the provider's place, or is to.
+fn is_undefended(dispute: &DisputeEntry) -> bool {
+    dispute.turn == Turn::StandIns || dispute.answered_by != dispute.node
+}
+
+impl State {
+    /// Takes up what the node owes as a checker: all of it once after the agent has started, later
+    /// only where somebody must be stood in for, as everything else goes on by itself.
+    pub(super) async fn take_up_checks(&mut self) -> Result<(), GatewayError> {
+        while let Some(job) = self.noted.last().copied() {
+            self.take_up(job).await?;
+            self.noted.pop(); // not before: a validator that does not answer is asked again
+        }
+        let vouched: Vec<JobId> = self.books.vouched.keys().copied().collect();
+        for job in vouched {
+            let Some((entry, dispute)) = self.disputed(&job).await? else { continue };
+            if step(&entry, dispute.as_ref(), &self.node, None) == Step::StandIn
+                && self.books.undefended.insert(job)
+            {
+                self.stand_in(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// A job, with the dispute about it if there is one.
+    async fn disputed(
+        &self,
+        job: &JobId,
+    ) -> Result<Option<(JobEntry, Option<DisputeEntry>)>, GatewayError> {
+        let gateway = Arc::clone(&self.config.gateway);
+        let Some(entry) = gateway.entry::<JobEntry>(keys::job(job)).await? else { return Ok(None) };
+        let dispute = match entry.status {
+            JobStatus::Disputed => gateway.entry::<DisputeEntry>(keys::dispute(job)).await?,
+            JobStatus::Queued
+            | JobStatus::Running
+            | JobStatus::Checking
+            | JobStatus::Settled
+            | JobStatus::Failed
+            | JobStatus::Expired
+            | JobStatus::Cancelled => None,
+        };
+        Ok(Some((entry, dispute)))
+    }
+
+    /// Goes on with a job of which there are notes.
+    async fn take_up(&mut self, job: JobId) -> Result<(), GatewayError> {
+        let Some((entry, dispute)) = self.disputed(&job).await? else {
+            self.notes.forget_unknown(&job);
+            return Ok(());
+        };
+        if entry.status.is_final() {
+            self.notes.forget(&job);
+            return Ok(());
+        }
+        let Some(duty) = self.notes.find_duty(&job) else { return Ok(()) };
+        let step = step(&entry, dispute.as_ref(), &self.node, Some(&duty));
+        if step == Step::Forget {
+            self.notes.forget_duty(&job);
+            return Ok(());
+        }
+        if let Duty::Vouched { answer, salt } = duty {
+            self.books.vouched.entry(job).or_default(); // what was computed is computed again
+            self.books.checks.insert(job, Checked { answer, salt, run: None });
+        }
+        if dispute.as_ref().is_some_and(is_undefended) {
+            self.books.undefended.insert(job);
+        }
+        tracing::info!(%job, ?step, "a check is taken up again");
+        match step {
+            Step::Forget | Step::Wait => {}
+            Step::Check => self.begin_check(job),
+            Step::Commit => {
+                if let Some(checked) = self.books.checks.get(&job) {
+                    let seal = checked.answer.seal(&self.node, &checked.salt);
+                    self.outbox.commit_check(job, seal).await;
+                }
+            }
+            Step::Show => self.show(job),
+            Step::StandIn => self.stand_in(job),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duty, Step, is_undefended, step};
+    use tg_ledger::{Check, CheckState, Checks, DisputeEntry, Draw, JobEntry, Turn};
+    use tg_types::{
+        AccountId, Amount, Bytes, CheckAnswer, DurationMs, Extent, Hash32, JobSpec, JobStatus,
+        List, Needs, NodeId, ResultKey, SecretKey, Tick, Tier, Work,
+    };
+
+    const HASH: Hash32 = Hash32::new([2; 32]);
+    const PROVIDER: NodeId = NodeId::new([1; 32]);
+    const NODE: NodeId = NodeId::new([3; 32]);
+
+    fn owner() -> AccountId {
+        SecretKey::from_seed([1; 32]).public().into()
+    }
+
+    fn check(node: NodeId, state: CheckState) -> Check {
+        let (deadline, bond) = (Tick::ZERO, Amount::ZERO);
+        Check { node, owner: owner(), bond, round: 0, lot: None, deadline, state }
+    }
+
+    fn job(status: JobStatus, state: CheckState, extent: Extent) -> JobEntry {
+        let mut checks = Checks::default();
+        for check in [check(PROVIDER, CheckState::Passed), check(NODE, state)] {
+            checks.push(check).expect("two");
+        }
+        JobEntry {
+            owner: owner(),
+            spec: JobSpec {
+                work: Work::Opaque { task: HASH },
+                package: HASH,
+                package_bytes: 1,
+                result_key: ResultKey::NONE,
+                needs: Needs::ANY,
+                tier: Tier::Sync,
+                pay: Amount::ZERO,
+                run_max: DurationMs::SECOND,
+                expires_after: DurationMs::SECOND,
+            },
+            escrow: Amount::ZERO,
+            submitted: Tick::ZERO,
+            expires: Tick::ZERO,
+            closed: None,
+            status,
+            queue_place: None,
+            wanted: 1,
+            runs: List::default(),
+            extent,
+            draw: Draw::Drawn { needed: 2, round: 0 },
+            checks,
+        }
+    }
+
+    fn dispute(turn: Turn, answered_by: NodeId) -> DisputeEntry {
+        DisputeEntry {
+            challenger: owner(),
+            bond: Amount::ZERO,
+            node: PROVIDER,
+            round: 0,
+            turn,
+            deadline: Tick::ZERO,
+            claim: Bytes::EMPTY,
+            stated_by: PROVIDER,
+            answer: None,
+            answered_by,
+        }
+    }
+
+    fn vouched() -> Duty {
+        let answer = CheckAnswer::Key { trace: HASH, key: HASH };
+        Duty::Vouched { answer, salt: [0; 32] }
+    }
+
+    #[test]
+    fn check_goes_on_where_it_ended() {
+        let committed = CheckState::Committed { seal: HASH, opened: None, beacon: None };
+        let next = |status, state, duty: &Duty| {
+            step(&job(status, state, Extent::Whole), None, &NODE, Some(duty))
+        };
+        let checking = JobStatus::Checking;
+        assert_eq!(next(checking, CheckState::Drawn, &Duty::Check), Step::Check);
+        assert_eq!(next(checking, CheckState::Drawn, &vouched()), Step::Commit);
+        assert_eq!(next(checking, committed, &vouched()), Step::Show);
+        assert_eq!(next(checking, committed, &Duty::Check), Step::Wait, "the answer is lost");
+        assert_eq!(next(checking, CheckState::Passed, &vouched()), Step::Wait);
+        assert_eq!(next(checking, CheckState::Missed, &vouched()), Step::Forget);
+        assert_eq!(next(JobStatus::Settled, CheckState::Passed, &vouched()), Step::Forget);
+        let entry = job(checking, committed, Extent::Whole);
+        let other = NodeId::new([9; 32]);
+        assert_eq!(step(&entry, None, &other, Some(&vouched())), Step::Forget);
+    }
+
+    /// Goal: who vouched for a whole run and died does not forget that it may have to defend it.
+    /// Method: all turns of a dispute, and those who may not stand in.
+    #[test]
+    fn silent_provider_is_stood_in_for_by_who_vouched_for_the_whole_run() {
+        let next = |turn, state, extent| {
+            let entry = job(JobStatus::Disputed, state, extent);
+            step(&entry, Some(&dispute(turn, PROVIDER)), &NODE, Some(&vouched()))
+        };
+        let passed = CheckState::Passed;
+        assert_eq!(next(Turn::StandIns, passed, Extent::Whole), Step::StandIn);
+        assert_eq!(next(Turn::Provider, passed, Extent::Whole), Step::Wait);
+        assert_eq!(next(Turn::Challenger, passed, Extent::Whole), Step::Wait);
+        assert_eq!(next(Turn::StandIns, passed, Extent::Tiles), Step::Wait);
+        assert_eq!(next(Turn::StandIns, CheckState::Drawn, Extent::Whole), Step::Wait);
+        assert!(is_undefended(&dispute(Turn::StandIns, PROVIDER)));
+        assert!(is_undefended(&dispute(Turn::Challenger, NODE)), "one of us has answered");
+        assert!(!is_undefended(&dispute(Turn::Challenger, PROVIDER)));
+    }
+}

@@ -138,6 +138,7 @@ impl Plan {
         match at {
             At::Lookups => suffix(&challenges.lookups),
             At::Functional => suffix(&challenges.functionals),
+            At::Checks => suffix(&challenges.checks),
             At::Slice(product) => {
                 let end = challenges.functionals.len();
                 let rows = &challenges.functionals[end - layout.side_bits(0)..];
@@ -170,7 +171,7 @@ impl Plan {
     }
 
     /// A point of secret weights: rows are given, taps and channels are where the product ended.
-    fn weights_point(
+    pub(crate) fn weights_point(
         &self,
         challenges: &Challenges,
         product: usize,
@@ -268,6 +269,7 @@ impl<'a> Tally<'a> {
             match *check {
                 Check::Copy(operation) => tally.copy(operation),
                 Check::Equation(equation) => tally.equation(equation),
+                Check::Padding(column) => tally.padding(column),
                 Check::Clear(_) | Check::Max(_) => {}
             }
         }
@@ -397,6 +399,17 @@ impl<'a> Tally<'a> {
         let weights = layout.weights(&self.challenges.checks);
         let found = reads::summed(&self.plan.program, operation, &weights);
         self.weights(found, power.unwrap_or_default(), &batch);
+    }
+
+    /// A column where checks look, less its elements there: what is left is padding.
+    fn padding(&mut self, column: ColumnId) {
+        let power = self.plan.check_power(self.challenges, Check::Padding(column));
+        let power = power.unwrap_or_default();
+        self.add_opened(power, column, At::Checks);
+        let layout = &self.plan.columns[column.0].layout;
+        let batch = Arc::new(layout.batch_weights(&self.challenges.checks));
+        let cells = layout.weights(&self.challenges.checks);
+        self.add_column(column, At::Functional, -power, &batch, cells);
     }
 
     fn left(&mut self, index: usize, shape: &LinearShape, request: &Request, power: EF) {
@@ -708,7 +721,7 @@ impl Plan {
                 let rows = &point[point.len() - layout.side_bits(0)..];
                 (vec![EF::ONE], crate::field::eq_table(rows))
             }
-            At::Lookups | At::Product(_) | At::Functional => {
+            At::Lookups | At::Product(_) | At::Functional | At::Checks => {
                 (layout.batch_weights(point), layout.weights(point))
             }
         };

@@ -17,6 +17,12 @@ pub enum ProveError {
         /// How many are needed.
         expected: usize,
     },
+    /// As many proofs were made about a commitment to secret weights as it can hide.
+    #[error("{most} proofs were made about these weights, make a new commitment to them")]
+    Openings {
+        /// How many can be made.
+        most: u16,
+    },
     /// The inputs do not fit the program.
     #[error("program cannot be run")]
     Run(#[from] RunError),
@@ -88,6 +94,9 @@ pub enum VerifyError {
     /// The equation of all products has another shape.
     #[error("products have another shape")]
     Products,
+    /// What should be committed is shown, or the other way round.
+    #[error("other inputs or outputs are shown than expected")]
+    Secrecy,
     /// A commitment is not opened.
     #[error("{0} are not opened")]
     Opening(&'static str),

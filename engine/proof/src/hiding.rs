@@ -17,6 +17,7 @@
 //! the few equations among them hold, and lets the simulator of the openings do the rest.
 
 mod last;
+mod owned;
 mod pads;
 mod pcs;
 mod products;
@@ -30,7 +31,9 @@ mod tests;
 mod verify;
 mod walk;
 
+pub use owned::{HiddenWeights, WeightsKey};
 pub use proof::HidingProof;
-pub use prove::{HidingProver, Seeds};
-pub use statement::{HidingStatement, InputsCommitment, Seed};
-pub use verify::HidingVerifier;
+pub use prove::{HidingProver, Seeds, ZkProver, ZkSeeds};
+pub(crate) use setup::{HidingSetup, Secrecy};
+pub use statement::{HidingRoot, HidingStatement, InputsCommitment, Seed, Tensors, ZkStatement};
+pub use verify::{HidingVerifier, Shown, Weights, ZkVerifier};

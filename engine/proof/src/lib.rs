@@ -17,6 +17,7 @@ mod pcs;
 mod plan;
 mod prove;
 mod reads;
+pub mod register;
 mod replay;
 mod security;
 mod setup;
@@ -31,7 +32,9 @@ mod witness;
 pub use codec::{PROOF_BYTES_MAX, Proof};
 pub use error::{ProveError, VerifyError};
 pub use hiding::{
-    HidingProof, HidingProver, HidingStatement, HidingVerifier, InputsCommitment, Seed, Seeds,
+    HiddenWeights, HidingProof, HidingProver, HidingRoot, HidingStatement, HidingVerifier,
+    InputsCommitment, Seed, Seeds, Shown, Tensors, Weights, WeightsKey, ZkProver, ZkSeeds,
+    ZkStatement, ZkVerifier,
 };
 pub use plan::{BATCH_MAX, PlanError};
 pub use prove::Prover;

@@ -170,6 +170,12 @@ impl Pcs {
         Some(values.iter().map(|batch| batch.current().to_vec()).collect())
     }
 
+    /// How many places of the committed word an opening looks at.
+    pub(crate) fn queries(&self) -> usize {
+        let first = self.whir.round_parameters().first();
+        first.map_or_else(|| self.whir.terminal().num_queries, |round| round.num_queries)
+    }
+
     /// The error of commitment and opening.
     pub(crate) fn soundness(&self) -> Option<Soundness> {
         let found = self.whir.prescribed_security(&self.protocol)?;

@@ -24,14 +24,16 @@ mod form;
 mod layout;
 mod limits;
 mod normalise;
+mod pinned;
 mod rescale;
 mod table;
 
-pub(crate) use build::build;
+pub(crate) use build::{Hidden, build, build_pinned};
 pub(crate) use form::{Form, Placed, Source, Spread, Term};
 pub(crate) use layout::Layout;
 pub use limits::{BATCH_MAX, PlanError};
 pub(crate) use normalise::Normal;
+pub(crate) use pinned::{Pins, Wide};
 pub(crate) use rescale::{Axis, Clamping, Top, half, limb_widths};
 pub(crate) use table::Table;
 
@@ -73,11 +75,14 @@ pub(crate) enum Tree {
     Small,
     /// That of hidden inputs, made by their owner.
     Inputs,
+    /// That of hidden outputs, made for whoever is to get them.
+    Outputs,
 }
 
 impl Tree {
     /// All of them.
-    pub(crate) const ALL: [Self; 4] = [Self::Run, Self::Weights, Self::Small, Self::Inputs];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Run, Self::Weights, Self::Small, Self::Inputs, Self::Outputs];
     /// Those of secret weights.
     pub(crate) const SECRET: [Self; 2] = [Self::Weights, Self::Small];
 
@@ -100,6 +105,8 @@ pub(crate) enum Role {
     Constant(usize),
     /// The elements of a hidden input.
     Input(usize),
+    /// A limb of what a constant is above the smallest, or below the largest, that it may be.
+    Range(usize, usize),
     /// Nothing; there would be too few cells for a commitment.
     Filler,
 }
@@ -161,8 +168,11 @@ pub(crate) enum Lookup {
     Place(usize),
     /// The largest candidate itself.
     Largest(usize),
-    /// A hidden input, counted from the smallest number that it can be.
+    /// A hidden input, or a constant that is registered, counted from the smallest number that it
+    /// can be.
     Input(usize),
+    /// A limb of how far a constant that is registered is inside of its range.
+    Range(usize, usize),
 }
 
 /// A sum of products that the first sum-check proves.
@@ -282,6 +292,8 @@ pub(crate) enum Check {
     Equation(usize),
     /// An output that is a moved value.
     Copy(usize),
+    /// The cells of a column that stand for nothing, which must be 0.
+    Padding(ColumnId),
 }
 
 /// At which point a column is opened.
@@ -295,6 +307,8 @@ pub(crate) enum At {
     Slice(usize),
     /// Where the second sum-check ended.
     Functional,
+    /// Where checks look.
+    Checks,
 }
 
 /// Columns of one table of a commitment that are opened at one point.
@@ -325,6 +339,8 @@ pub(crate) struct Plan {
     /// Divisions.
     pub(crate) normals: BTreeMap<usize, Normal>,
     pub(crate) checks: Vec<Check>,
+    /// Constants whose range has too many numbers for a table.
+    pub(crate) wides: BTreeMap<usize, Wide>,
     /// The openings of each commitment.
     pub(crate) opened: [Vec<Opened>; Tree::ALL.len()],
 }
@@ -370,7 +386,7 @@ impl Plan {
         let all = self.opened.iter().flatten();
         let of_second = |opened: &&Opened| match opened.at {
             At::Slice(_) | At::Functional => true,
-            At::Lookups | At::Product(_) => false,
+            At::Lookups | At::Product(_) | At::Checks => false,
         };
         let columns = |opened: &Opened| {
             let at = opened.at;
@@ -384,7 +400,7 @@ impl Plan {
         let layout = &self.columns[column.0].layout;
         match at {
             At::Slice(_) => layout.side_bits(0),
-            At::Lookups | At::Product(_) | At::Functional => layout.bits(),
+            At::Lookups | At::Product(_) | At::Functional | At::Checks => layout.bits(),
         }
     }
 
@@ -394,6 +410,7 @@ impl Plan {
             Check::Clear(operation) | Check::Copy(operation) => self.layout_of(operation).bits(),
             Check::Max(product) => self.products[product].bits,
             Check::Equation(equation) => self.equations[equation].layout.bits(),
+            Check::Padding(column) => self.columns[column.0].layout.bits(),
         };
         self.checks.iter().map(bits).max().unwrap_or(0)
     }
@@ -402,7 +419,7 @@ impl Plan {
     pub(crate) fn clear_len(&self) -> usize {
         let len = |check: &Check| match *check {
             Check::Clear(operation) => self.batch * self.layout_of(operation).len(),
-            Check::Max(_) | Check::Equation(_) | Check::Copy(_) => 0,
+            Check::Max(_) | Check::Equation(_) | Check::Copy(_) | Check::Padding(_) => 0,
         };
         self.checks.iter().map(len).sum()
     }

@@ -59,16 +59,21 @@ impl Prover {
             Mode::Committed => None,
         };
         let setup = Setup::new(Arc::new(model.program().clone()), constants, batch)?;
+        Ok(Self::with(setup, model))
+    }
+
+    /// One for a setup of the model's program.
+    pub(crate) fn with(setup: Setup, model: Arc<Model>) -> Self {
         let trees = setup.weights.iter();
         let committed: Vec<Committed> =
             trees.map(|(tree, pcs)| commit(&setup.plan, *tree, pcs, &model)).collect();
         let roots = WeightsCommitment::of(committed.iter().map(|committed| &committed.root));
-        let weights = match mode {
+        let weights = match setup.mode {
             Mode::Committed => roots.digest(),
             Mode::Public => model.weights_root(),
         };
         let runner = Runner::new(model, Options { threads: 1, path: None });
-        Ok(Self { setup, runner, weights, committed })
+        Self { setup, runner, weights, committed }
     }
 
     /// The commitment to the weights; `None` if they are not secret, or there are none.
@@ -148,7 +153,8 @@ impl Prover {
         });
         let points = points(plan, Tree::Run, &challenges);
         let opening = self.setup.run.open(kept, points, transcript.sponge());
-        let committed = self.setup.weights.iter().zip(&self.committed);
+        let committed =
+            (0..self.setup.repeats).flat_map(|_| self.setup.weights.iter().zip(&self.committed));
         let open = |((tree, pcs), committed): (&(Tree, Pcs), &Committed)| {
             let points = self::points(plan, *tree, &challenges);
             pcs.open(committed.kept.clone(), points, transcript.sponge())
@@ -262,7 +268,7 @@ impl Parts<'_> {
             let spec = &plan.columns[column.0];
             let cells = match at {
                 At::Slice(product) => self.slice(challenges, product),
-                At::Lookups | At::Product(_) | At::Functional => {
+                At::Lookups | At::Product(_) | At::Functional | At::Checks => {
                     witness.column(plan, spec).into_iter().map(EF::from).collect()
                 }
             };
@@ -350,7 +356,7 @@ fn add_weights(plan: &Plan, column: ColumnId, at: At, functional: &Functional, t
     let layout = &plan.columns[column.0].layout;
     let cells = match at {
         At::Slice(_) => (0..functional.cells.len() as u32).collect(),
-        At::Lookups | At::Product(_) | At::Functional => layout.cells(),
+        At::Lookups | At::Product(_) | At::Functional | At::Checks => layout.cells(),
     };
     add_to(layout, &cells, functional, to);
 }
@@ -374,6 +380,7 @@ fn commit(plan: &Plan, tree: Tree, pcs: &Pcs, model: &Model) -> Committed {
             | Role::Limb(..)
             | Role::Multiplicity(_)
             | Role::Input(_)
+            | Role::Range(..)
             | Role::Filler => Vec::new(),
         };
         tables.push(vec![spread_out(&column.layout, &numbers)]);

@@ -2,8 +2,8 @@
 
 use crate::field::F;
 use crate::pcs::{Pcs, Root};
-use crate::plan::{self, Plan, PlanError, Tree};
-use crate::security::{Report, SECURITY_BITS_MIN};
+use crate::plan::{self, Hidden, Plan, PlanError, Tree};
+use crate::security::{Report, SECURITY_BITS_MIN, Term};
 use crate::statement::{Mode, Statement};
 use crate::transcript::Transcript;
 use p3_field::{PrimeCharacteristicRing, PrimeField32};
@@ -89,6 +89,8 @@ pub(crate) struct Setup {
     pub(crate) run: Pcs,
     /// The commitments to secret weights that there are.
     pub(crate) weights: Vec<(Tree, Pcs)>,
+    /// How often each of them is opened, one time after the other.
+    pub(crate) repeats: usize,
     pub(crate) report: Report,
     program: ProgramId,
 }
@@ -101,7 +103,11 @@ impl Setup {
     ) -> Result<Self, PlanError> {
         let mode = if constants.is_some() { Mode::Public } else { Mode::Committed };
         let id = program.id();
-        let plan = plan::build(program, batch, constants, false)?;
+        Self::of(plan::build(program, batch, constants, Hidden::default())?, mode, id)
+    }
+
+    /// That of a plan; the id stands for what is proven.
+    pub(crate) fn of(plan: Plan, mode: Mode, id: ProgramId) -> Result<Self, PlanError> {
         let refused = PlanError::Security { asked: SECURITY_BITS_MIN };
         let run = Pcs::new(&plan.shapes(Tree::Run)).ok_or(refused.clone())?;
         let mut weights = Vec::new();
@@ -119,7 +125,30 @@ impl Setup {
         if report.bits < f64::from(SECURITY_BITS_MIN) {
             return Err(refused);
         }
-        Ok(Self { plan, mode, run, weights, report, program: id })
+        Ok(Self { plan, mode, run, weights, repeats: 1, report, program: id })
+    }
+
+    /// The same for a registration, which opens the weights twice.
+    ///
+    /// A root stands for a short list of models until it is opened, so its maker could have one of
+    /// them registered and use another one later, if both lie close to what was committed. They
+    /// differ at half of all places: with a share d of places that differ from the registered one,
+    /// at least 1/2 - d differ from the other. Of t places for each opening, two openings miss the
+    /// first with (1 - d)^2t, a later proof misses the second with (1/2 + d)^t. The best choice of
+    /// d makes both ((√7 - 1) / 2)^2t.
+    pub(crate) fn registering(mut self) -> Result<Self, PlanError> {
+        self.repeats = 2;
+        let missed = 2.0 * f64::midpoint(7_f64.sqrt(), -1.0).log2();
+        let mut terms = self.report.terms;
+        for (_, pcs) in &self.weights {
+            let bits = -missed * pcs.queries() as f64;
+            terms.push(Term { name: "another model behind the root", bits });
+        }
+        self.report = Report::of(terms);
+        if self.report.bits < f64::from(SECURITY_BITS_MIN) {
+            return Err(PlanError::Security { asked: SECURITY_BITS_MIN });
+        }
+        Ok(self)
     }
 
     /// A transcript that has absorbed what is to be proven, with what.

@@ -53,10 +53,14 @@ impl Verifier {
         commitment: Option<WeightsCommitment>,
         batch: usize,
     ) -> Result<Self, PlanError> {
-        let setup = Setup::new(program.into(), None, batch)?;
+        Ok(Self::with(Setup::new(program.into(), None, batch)?, commitment))
+    }
+
+    /// One for a setup with committed weights.
+    pub(crate) fn with(setup: Setup, commitment: Option<WeightsCommitment>) -> Self {
         let none = || WeightsCommitment::of(std::iter::empty()).digest();
         let digest = commitment.as_ref().map_or_else(none, WeightsCommitment::digest);
-        Ok(Self { setup, weights: Weights::Committed(commitment), digest })
+        Self { setup, weights: Weights::Committed(commitment), digest }
     }
 
     /// The soundness of proofs that this verifier accepts.
@@ -95,7 +99,8 @@ impl Verifier {
             Weights::Committed(Some(commitment)) => commitment.roots(),
             Weights::Committed(None) | Weights::Public(_) => Vec::new(),
         };
-        if [roots.len(), proof.weights.len()] != [self.setup.weights.len(); 2] {
+        let trees = self.setup.weights.len();
+        if [roots.len(), proof.weights.len()] != [trees, trees * self.setup.repeats] {
             return Err(VerifyError::Opening("weights"));
         }
         for ((_, pcs), root) in self.setup.weights.iter().zip(&roots) {
@@ -137,12 +142,14 @@ impl Verifier {
         let at = points(plan, Tree::Run, &challenges);
         let values = self.setup.run.verify(&proof.root, &proof.opening, at, transcript.sponge());
         record(plan, Tree::Run, values.ok_or(VerifyError::Opening("values"))?, &mut openings);
-        for (((tree, pcs), root), opening) in
-            self.setup.weights.iter().zip(&roots).zip(&proof.weights)
-        {
+        let trees = self.setup.weights.iter().zip(&roots).cycle();
+        for (((tree, pcs), root), opening) in trees.zip(&proof.weights) {
             let at = points(plan, *tree, &challenges);
             let values = pcs.verify(root, opening, at, transcript.sponge());
-            record(plan, *tree, values.ok_or(VerifyError::Opening("weights"))?, &mut openings);
+            let values = values.ok_or(VerifyError::Opening("weights"))?;
+            if !record(plan, *tree, values, &mut openings) {
+                return Err(VerifyError::Opening("weights"));
+            }
         }
         let (first, second) = ((products.sum, products.last), (functionals.sum, functionals.last));
         Ok(Replay { challenges, openings, lookups, first, second })
@@ -217,13 +224,16 @@ struct Replay {
     second: (EF, EF),
 }
 
-/// Notes the values of opened columns.
-fn record(plan: &Plan, tree: Tree, values: Vec<Vec<EF>>, openings: &mut Openings) {
+/// Notes the values of opened columns; `false` if one was opened before with another value.
+fn record(plan: &Plan, tree: Tree, values: Vec<Vec<EF>>, openings: &mut Openings) -> bool {
+    let mut is_same = true;
     for (opened, values) in plan.opened[tree as usize].iter().zip(values) {
         for (column, value) in opened.columns.iter().zip(values) {
-            openings.insert((*column, opened.at), value);
+            let before = openings.insert((*column, opened.at), value);
+            is_same &= before.is_none_or(|before| before == value);
         }
     }
+    is_same
 }
 
 /// Accumulators in the clear: as many as there are, small enough to be told apart in the field, and
@@ -324,7 +334,7 @@ pub(crate) fn checks(
                     rest = behind;
                     dot_base(&weights, sums.iter().map(|sum| int((*sum).into())))
                 }
-                Check::Copy(_) | Check::Max(_) | Check::Equation(_) => {
+                Check::Copy(_) | Check::Max(_) | Check::Equation(_) | Check::Padding(_) => {
                     let output = output_of(plan, operation).unwrap_or(0);
                     let made = &outputs[inference][output];
                     dot_base(&weights, crate::claims::elements(made))

@@ -21,6 +21,8 @@ pub(crate) struct Witness {
     pub(crate) values: Vec<Vec<i32>>,
     /// The limbs of each rescale.
     pub(crate) limbs: BTreeMap<usize, Vec<Vec<i32>>>,
+    /// The limbs of how far constants are inside of their ranges.
+    pub(crate) ranges: BTreeMap<usize, Vec<Vec<i32>>>,
     /// Key and values of every look-up, by group.
     pub(crate) lookups: Vec<Vec<[i32; 3]>>,
     /// How often each entry is looked up, by table.
@@ -49,11 +51,16 @@ impl Witness {
         let mut witness = Self {
             values,
             limbs: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             lookups: Vec::new(),
             multiplicities: plan.tables.iter().map(|table| vec![0; 1 << table.bits()]).collect(),
             clear: Vec::new(),
             outputs,
         };
+        for (constant, wide) in &plan.wides {
+            let value = plan.program.value_of_constant(*constant).index();
+            witness.ranges.insert(*constant, wide.limbs(&witness.values[value]));
+        }
         for (operation, normal) in &plan.normals {
             let limbs = witness.divided(plan, *operation, normal);
             witness.limbs.insert(*operation, limbs);
@@ -193,6 +200,9 @@ impl Witness {
                 }
                 Lookup::Place(operation) => element(operation).map(|place| [place, 0, 0]).collect(),
                 Lookup::Largest(operation) => self.largest(plan, operation),
+                Lookup::Range(constant, place) => {
+                    self.ranges[&constant][place].iter().map(|limb| [*limb, 0, 0]).collect()
+                }
                 Lookup::Input(input) => {
                     let lo = plan.program.specs()[input].lo;
                     self.values[input].iter().map(|number| [number - lo, 0, 0]).collect()
@@ -271,6 +281,7 @@ impl Witness {
                 Role::Limb(operation, place) => self.limbs[&operation][place].clone(),
                 Role::Value(operation) => self.values[plan.value_of(operation).index()].clone(),
                 Role::Input(input) => self.values[input].clone(),
+                Role::Range(constant, place) => self.ranges[&constant][place].clone(),
                 Role::Multiplicity(_) | Role::Constant(_) | Role::Filler => Vec::new(),
             },
             Source::Value(value) => {
@@ -359,6 +370,9 @@ impl Witness {
                 spread_out(&column.layout, &self.limbs[&operation][place])
             }
             Role::Input(input) => spread_out(&column.layout, &self.values[input]),
+            Role::Range(constant, place) => {
+                spread_out(&column.layout, &self.ranges[&constant][place])
+            }
             Role::Filler => vec![F::default(); 1 << column.layout.bits()],
             Role::Multiplicity(table) => {
                 self.multiplicities[table].iter().map(|count| int((*count).into())).collect()
@@ -471,7 +485,15 @@ fn is_weighed(plan: &Plan, value: ValueId) -> bool {
             && !is_linear
             && primitive.reads().contains(&value)
     };
-    plan.products.iter().any(by_product) || (0..plan.program.operations().len()).any(by_other)
+    let is_wide = match plan.program.place(value) {
+        Some(Place::Constant(constant)) => plan.wides.contains_key(&constant),
+        Some(Place::Input(_) | Place::Operation(_)) | None => false,
+    };
+    let by_range = |group: &Group| group.what == Lookup::Input(value.index());
+    is_wide
+        || plan.groups.iter().any(by_range)
+        || plan.products.iter().any(by_product)
+        || (0..plan.program.operations().len()).any(by_other)
 }
 
 /// The limbs of what a rescale drops, and what else it looks up.

@@ -38,9 +38,11 @@ const MASK_LEN: usize = 3;
 const GRINDING_BITS: usize = 10;
 /// Variables of the smallest stack: with fewer, randomness would fill the code.
 pub(crate) const HIDDEN_BITS_MIN: usize = 12;
-/// What one opening must reach by [`HidingPcs::soundness`]: two openings and all other terms then
+/// What each of two openings must reach by [`HidingPcs::soundness`]: they and all other terms then
 /// stay above 100 bits.
-const OPENING_BITS_MIN: f64 = 102.0;
+pub(crate) const OPENING_BITS_OF_TWO: f64 = 102.0;
+/// What each of up to four openings must reach.
+pub(crate) const OPENING_BITS_OF_MANY: f64 = 103.0;
 /// The largest target that is tried: behind it, combining the claims becomes the weakest term.
 const TARGET_BITS_MAX: usize = 140;
 
@@ -68,16 +70,16 @@ impl std::fmt::Debug for HidingPcs {
 
 impl HidingPcs {
     /// Parameters for 2^bits cells opened at so many points; `None` if none reach the security.
-    pub(crate) fn new(bits: usize, claims: usize) -> Option<Self> {
+    pub(crate) fn new(bits: usize, claims: usize, least: f64) -> Option<Self> {
         let rates = 1..=RATE_BITS_MAX;
-        let targets = OPENING_BITS_MIN as usize..=TARGET_BITS_MAX;
+        let targets = least as usize..=TARGET_BITS_MAX;
         let mut tried = rates.flat_map(|rate| targets.clone().map(move |target| (rate, target)));
         tried.find_map(|(rate_bits, target)| {
             let config = config(bits, rate_bits, target)?;
             let transform = Radix2DFTSmallBatch::default();
             let mut pcs = Self { config, transform, rate_bits, claims };
             let holds = pcs.config.validate_initial_claims(claims).is_ok();
-            let is_sound = pcs.soundness() >= OPENING_BITS_MIN;
+            let is_sound = pcs.soundness() >= least;
             if !holds || !is_sound || !pcs.config.check_pow_bits() {
                 return None;
             }
@@ -89,6 +91,16 @@ impl HidingPcs {
     /// Variables of the polynomial.
     pub(crate) fn bits(&self) -> usize {
         self.config.num_variables()
+    }
+
+    /// Variables that the first round folds.
+    pub(crate) fn fold(&self) -> usize {
+        self.config.round_folding_factor(0)
+    }
+
+    /// Rows of the code that an opening shows at most, and that the library's own randomness hides.
+    pub(crate) fn queries(&self) -> usize {
+        self.config.oracle_randomness().first().copied().unwrap_or(0)
     }
 
     fn whir(&self, mut rng: StdRng) -> Whir {
@@ -239,7 +251,7 @@ mod tests {
     #[test]
     fn opening_gives_values_and_refuses_others() {
         for bits in [HIDDEN_BITS_MIN, 17] {
-            let pcs = HidingPcs::new(bits, 2).expect("parameters");
+            let pcs = HidingPcs::new(bits, 2, OPENING_BITS_OF_TWO).expect("parameters");
             let cells: Vec<F> = (0..1_i64 << bits).map(|i| int(i * i % 251 - 128)).collect();
             let (root, kept) = pcs.commit(cells.clone(), rng(1));
             assert_eq!(pcs.commit(cells.clone(), rng(1)).0, root);
@@ -260,9 +272,11 @@ mod tests {
     #[test]
     fn all_sizes_reach_the_security() {
         for bits in HIDDEN_BITS_MIN..=crate::pcs::STACK_BITS_MAX {
-            let pcs = HidingPcs::new(bits, 11);
-            let bits = pcs.as_ref().map(HidingPcs::soundness);
-            assert!(bits.is_some_and(|bits| bits >= OPENING_BITS_MIN), "{bits:?}");
+            for least in [OPENING_BITS_OF_TWO, OPENING_BITS_OF_MANY] {
+                let pcs = HidingPcs::new(bits, 11, least);
+                let bits = pcs.as_ref().map(HidingPcs::soundness);
+                assert!(bits.is_some_and(|bits| bits >= least), "{bits:?}");
+            }
         }
     }
 }

@@ -29,8 +29,8 @@ pub struct HidingProof {
     pub(crate) last: LastProof,
     /// The opening of the run.
     pub(crate) opening: HiddenOpening,
-    /// The opening of the inputs.
-    pub(crate) inputs: HiddenOpening,
+    /// The openings of what was committed before: inputs, weights, outputs, as far as they are.
+    pub(crate) owned: Vec<HiddenOpening>,
 }
 
 impl std::fmt::Debug for HidingProof {
@@ -63,7 +63,7 @@ impl HidingProof {
             ("factors", codec::write(&self.factors).len()),
             ("last", codec::write(&self.last).len()),
             ("opening", codec::write(&self.opening).len()),
-            ("inputs", codec::write(&self.inputs).len()),
+            ("owned", codec::write(&self.owned).len()),
         ]
     }
 }

@@ -1,17 +1,17 @@
 //! The prover of hiding proofs. Transcript: see [`super`].
 
 use super::last;
+use super::owned::{HiddenWeights, Owned, Sealed, WeightsKey};
 use super::pads::Pads;
-use super::pcs::HiddenKept;
 use super::proof::HidingProof;
-use super::setup::{HidingSetup, noise};
-use super::stack::{self, MASK_BITS, Piece, coordinate};
-use super::statement::{HidingStatement, InputsCommitment, Seed};
+use super::setup::{HidingSetup, Secrecy, noise};
+use super::stack::{self, MASK_BITS, Piece, Stack, coordinate};
+use super::statement::{HidingRoot, HidingStatement, Seed, Tensors, ZkStatement};
+use super::verify::Shown;
 use super::walk::Walk;
 use crate::claims::Challenges;
-use crate::error::{ProveError, VerifyError};
+use crate::error::ProveError;
 use crate::field::{EF, F};
-use crate::pcs::Root;
 use crate::plan::{Plan, PlanError};
 use crate::prove::{Parts, look_up};
 use crate::sumcheck::{self, ProductTerm, SumProof};
@@ -21,14 +21,12 @@ use p3_multi_stark::fractional_gkr::FractionGkrLayerProof;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use tg_tensor::{Model, Options, Runner, Tensor};
 
 /// A model that is ready to be proven without showing inputs, for one number of inferences.
 #[derive(Debug)]
-pub struct HidingProver {
-    setup: HidingSetup,
-    runner: Runner,
-}
+pub struct HidingProver(ZkProver);
 
 /// The two seeds of a proof.
 #[derive(Debug)]
@@ -39,24 +37,21 @@ pub struct Seeds {
     pub proof: Seed,
 }
 
-/// A commitment with what is needed to open it.
-pub(crate) struct Sealed {
-    pub(crate) root: Root,
-    pub(crate) kept: HiddenKept,
-}
-
 impl HidingProver {
     /// Makes a model ready.
     pub fn new(model: impl Into<Arc<Model>>, batch: usize) -> Result<Self, PlanError> {
-        let model = model.into();
-        let setup = HidingSetup::new(model.clone(), batch)?;
-        let runner = Runner::new(model, Options { threads: 1, path: None });
-        Ok(Self { setup, runner })
+        let shown = Shown { inputs: false, outputs: true };
+        ZkProver::new(model, batch, shown, None).map(Self)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> &ZkProver {
+        &self.0
     }
 
     #[cfg(test)]
     pub(crate) fn setup(&self) -> &HidingSetup {
-        &self.setup
+        &self.0.setup
     }
 
     /// Runs the program on every inference's inputs and proves it. At most one proof may be made
@@ -67,22 +62,149 @@ impl HidingProver {
         seeds: &Seeds,
         context: Vec<u8>,
     ) -> Result<(HidingStatement, HidingProof), ProveError> {
+        let Seeds { inputs: first, proof } = seeds;
+        let (statement, proof) = self.0.prove_with(inputs, [first, proof, proof], context)?;
+        let (Tensors::Committed(inputs), Tensors::Shown(outputs)) =
+            (statement.inputs, statement.outputs)
+        else {
+            unreachable!("inputs are committed and outputs shown");
+        };
+        Ok((HidingStatement { inputs, outputs, context: statement.context }, proof))
+    }
+}
+
+/// A model that is ready to be proven without showing inputs, outputs or weights, as is asked for,
+/// for one number of inferences.
+#[derive(Debug)]
+pub struct ZkProver {
+    setup: HidingSetup,
+    runner: Runner,
+    weights: Option<Used>,
+}
+
+/// Secret weights.
+#[derive(Debug)]
+struct Used {
+    key: WeightsKey,
+    commitment: HiddenWeights,
+    /// Proofs that were made.
+    used: AtomicU16,
+}
+
+/// The seeds of a proof; those of tensors that are shown are not used.
+#[derive(Debug)]
+pub struct ZkSeeds {
+    /// That of the commitment to the inputs, from their owner.
+    pub inputs: Seed,
+    /// That of the commitment to the outputs, for whoever is to get them.
+    pub outputs: Seed,
+    /// The prover's own.
+    pub proof: Seed,
+}
+
+impl ZkProver {
+    /// Makes a model ready. With a key the verifier has a commitment to the weights only.
+    pub fn new(
+        model: impl Into<Arc<Model>>,
+        batch: usize,
+        shown: Shown,
+        weights: Option<WeightsKey>,
+    ) -> Result<Self, PlanError> {
+        let model = model.into();
+        let (inputs, outputs) = (!shown.inputs, !shown.outputs);
+        let openings = weights.as_ref().map(|key| key.openings);
+        let secrecy = Secrecy { inputs, outputs, weights: openings };
+        let program = Arc::new(model.program().clone());
+        let known = weights.is_none().then(|| model.clone());
+        let setup = HidingSetup::new(program, known, batch, secrecy)?;
+        Ok(Self::with(setup, model, weights))
+    }
+
+    /// One for a setup of the model's program.
+    pub(crate) fn with(setup: HidingSetup, model: Arc<Model>, key: Option<WeightsKey>) -> Self {
+        let weights = key.and_then(|key| {
+            let root = HidingRoot::of(&setup.seal_weights(&model, &key)?.root);
+            let commitment = HiddenWeights { root, openings: key.openings };
+            Some(Used { used: AtomicU16::new(key.used), key, commitment })
+        });
+        let runner = Runner::new(model, Options { threads: 1, path: None });
+        Self { setup, runner, weights }
+    }
+
+    /// The commitment to the weights; `None` if the verifier has them.
+    #[must_use]
+    pub fn commitment(&self) -> Option<HiddenWeights> {
+        self.weights.as_ref().map(|weights| weights.commitment)
+    }
+
+    /// How many proofs were made about the weights, with those that were made before.
+    #[must_use]
+    pub fn used(&self) -> u16 {
+        self.weights.as_ref().map_or(0, |weights| weights.used.load(Ordering::Relaxed))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn setup(&self) -> &HidingSetup {
+        &self.setup
+    }
+
+    /// Runs the program on every inference's inputs and proves it. At most one proof may be made
+    /// with the same inputs and seed of inputs, and about secret weights no more than their
+    /// commitment can hide.
+    pub fn prove(
+        &self,
+        inputs: &[Vec<Tensor>],
+        seeds: &ZkSeeds,
+        context: Vec<u8>,
+    ) -> Result<(ZkStatement, HidingProof), ProveError> {
+        self.prove_with(inputs, [&seeds.inputs, &seeds.outputs, &seeds.proof], context)
+    }
+
+    /// The same with the seeds of inputs, outputs and proof.
+    pub(crate) fn prove_with(
+        &self,
+        inputs: &[Vec<Tensor>],
+        [of_inputs, of_outputs, of_proof]: [&Seed; 3],
+        context: Vec<u8>,
+    ) -> Result<(ZkStatement, HidingProof), ProveError> {
         let (found, expected) = (inputs.len(), self.setup.plan.batch);
         if found != expected {
             return Err(ProveError::Batch { found, expected });
         }
         let witness = Witness::new(&self.setup.plan, &self.runner, inputs)?;
-        let sealed = self.seal(inputs, &seeds.inputs).expect("a program ran on these inputs");
-        let commitment = InputsCommitment::of(&sealed.root);
-        let outputs = witness.outputs.clone();
-        let statement = HidingStatement { inputs: commitment, outputs, context };
-        let proof = self.prove_witness(&statement, sealed, &seeds.proof, [&witness; 2], false);
+        self.count()?;
+        let fits = "a program ran on these inputs";
+        let of_inputs = self.setup.seal_inputs(inputs, of_inputs).expect(fits);
+        let of_outputs = self.setup.seal_outputs(&witness.outputs, of_outputs).expect(fits);
+        let tensors = |sealed: &Option<Sealed>, shown: &[Vec<Tensor>]| match sealed {
+            Some(sealed) => Tensors::Committed(HidingRoot::of(&sealed.root)),
+            None => Tensors::Shown(shown.to_vec()),
+        };
+        let statement = ZkStatement {
+            inputs: tensors(&of_inputs, inputs),
+            outputs: tensors(&of_outputs, &witness.outputs),
+            context,
+        };
+        let sealed = [of_inputs, self.seal_weights(), of_outputs].into_iter().flatten().collect();
+        let proof = self.prove_witness(&statement, sealed, of_proof, [&witness; 2], false);
         Ok((statement, proof))
     }
 
-    pub(crate) fn seal(&self, inputs: &[Vec<Tensor>], seed: &Seed) -> Result<Sealed, VerifyError> {
-        let (root, kept) = self.setup.commit(inputs, seed)?;
-        Ok(Sealed { root, kept })
+    /// Counts a proof about secret weights.
+    fn count(&self) -> Result<(), ProveError> {
+        let Some(Used { commitment, used, .. }) = &self.weights else { return Ok(()) };
+        let most = commitment.openings;
+        if most == 0 {
+            return Ok(());
+        }
+        let next = |made: u16| (made < most).then_some(made + 1);
+        let counted = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        counted.map(drop).map_err(|_| ProveError::Openings { most })
+    }
+
+    pub(crate) fn seal_weights(&self) -> Option<Sealed> {
+        let weights = self.weights.as_ref()?;
+        self.setup.seal_weights(self.runner.model(), &weights.key)
     }
 
     /// Proves a statement from two witnesses, of which a liar may choose the second for everything
@@ -90,16 +212,17 @@ impl HidingProver {
     /// are the same.
     pub(crate) fn prove_witness(
         &self,
-        statement: &HidingStatement,
-        inputs: Sealed,
+        statement: &ZkStatement,
+        owned: Vec<Sealed>,
         seed: &Seed,
         [witness, shown]: [&Witness; 2],
         hide: bool,
     ) -> HidingProof {
         let setup = &self.setup;
         let plan = &setup.plan;
-        let mut rng = seed.generator(setup.digest(statement).as_bytes());
-        let mut transcript = setup.begin(statement);
+        let roots: Vec<_> = owned.iter().map(|sealed| sealed.root.clone()).collect();
+        let mut rng = seed.generator(setup.digest(statement, &roots).as_bytes());
+        let mut transcript = setup.begin(statement, &roots);
         let mut secrets = Secrets::new(plan, &mut rng);
         let Sealed { root, kept } = self.commit_run(witness, &secrets, &mut rng);
         setup.run.absorb(&root, transcript.sponge());
@@ -129,23 +252,25 @@ impl HidingProver {
         walk.factors(&factors, &mut transcript).expect("it has the shape");
 
         let linear = walk.linear(None).expect("the plan is complete");
-        let term = |stack, cells: &[F]| {
+        let term = |stack: &Stack, cells: &[F]| {
             let cells = cells.iter().map(|cell| EF::from(*cell)).collect();
             ProductTerm::new(vec![linear.weights(plan, &walk.challenges, stack), cells])
         };
-        let terms = vec![
-            term(&setup.run_stack, kept.message.as_slice()),
-            term(&setup.inputs_stack, inputs.kept.message.as_slice()),
-        ];
+        let mut terms = vec![term(&setup.run_stack, kept.message.as_slice())];
+        for (part, sealed) in setup.owned.iter().zip(&owned) {
+            terms.push(term(&part.stack, &part.cells(sealed)));
+        }
         let masks = (&secrets.mask[..], &secrets.blind[..]);
         let (last, ended) = last::prove(terms, setup.rounds(), masks, &mut transcript);
-        let [first, second] = [StdRng::from_rng(&mut rng), StdRng::from_rng(&mut rng)];
         let sponge = transcript.sponge();
         let points = ended.run_points(&setup.run_stack);
-        let opening = setup.run.open(&root, kept, points, first, sponge);
-        let points = vec![ended.stack_point(&setup.inputs_stack)];
-        let inputs = setup.inputs.open(&inputs.root, inputs.kept, points, second, sponge);
-        HidingProof { root, lookups, products, claims, lower, factors, last, opening, inputs }
+        let opening = setup.run.open(&root, kept, points, StdRng::from_rng(&mut rng), sponge);
+        let open = |(part, sealed): (&Owned, Sealed)| {
+            let point = ended.stack_point(&part.stack);
+            part.open(sealed, point, StdRng::from_rng(&mut rng), sponge)
+        };
+        let owned = setup.owned.iter().zip(owned).map(open).collect();
+        HidingProof { root, lookups, products, claims, lower, factors, last, opening, owned }
     }
 
     /// Commits to the run, pads, masks and noise.

@@ -1,118 +1,161 @@
-//! What is derived once for a program, its weights and a number of inferences.
+//! What is derived once for a program, its weights, what is hidden, and a number of inferences.
 
 use super::last::RUN_CLAIMS;
-use super::pcs::{HiddenKept, HidingPcs};
-use super::stack::{Piece, Stack};
-use super::statement::{HidingStatement, InputsCommitment, Seed};
+use super::owned::Owned;
+use super::pcs::{HidingPcs, OPENING_BITS_OF_MANY, OPENING_BITS_OF_TWO};
+use super::stack::Stack;
+use super::statement::{HidingRoot, ZkStatement};
 use super::walk::Walk;
 use super::{last, products};
 use crate::error::VerifyError;
 use crate::field::F;
 use crate::pcs::Root;
-use crate::plan::{self, Plan, PlanError, Role};
-use crate::security::{Report, SECURITY_BITS_MIN, of_field};
-use crate::statement::check_all;
+use crate::plan::{self, Hidden, Plan, PlanError, Tree};
+use crate::security::{Report, SECURITY_BITS_MIN, Term, of_field};
 use crate::transcript::Transcript;
-use crate::witness::{numbers, spread_out};
+use rand::RngExt;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use std::sync::Arc;
-use tg_tensor::program::Spec;
+use tg_tensor::program::Program;
 use tg_tensor::{Model, Tensor};
 use tg_types::Hash32;
+
+/// What is behind commitments, beside the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Secrecy {
+    pub(crate) inputs: bool,
+    pub(crate) outputs: bool,
+    /// How many openings the commitment to the weights can hide; `None` if the verifier has the
+    /// weights.
+    pub(crate) weights: Option<u16>,
+}
+
+impl Secrecy {
+    /// Only inputs are.
+    pub(crate) const INPUTS: Self = Self { inputs: true, outputs: false, weights: None };
+}
 
 /// Plan, stacks and the parameters of the commitments.
 #[derive(Debug)]
 pub(crate) struct HidingSetup {
     pub(crate) plan: Plan,
     pub(crate) run_stack: Stack,
-    pub(crate) inputs_stack: Stack,
     pub(crate) run: HidingPcs,
-    pub(crate) inputs: HidingPcs,
+    /// What is committed before: inputs, weights, outputs, as far as they are.
+    pub(crate) owned: Vec<Owned>,
     pub(crate) report: Report,
-    pub(crate) model: Arc<Model>,
+    /// The model, if the verifier has it.
+    model: Option<Arc<Model>>,
     program: Hash32,
+    /// The root of the weights that the verifier has.
     weights: Hash32,
 }
 
 impl HidingSetup {
-    pub(crate) fn new(model: Arc<Model>, batch: usize) -> Result<Self, PlanError> {
-        let program = Arc::new(model.program().clone());
+    /// For inferences. A model is needed unless the weights are behind a commitment.
+    pub(crate) fn new(
+        program: Arc<Program>,
+        model: Option<Arc<Model>>,
+        batch: usize,
+        secrecy: Secrecy,
+    ) -> Result<Self, PlanError> {
         let id = program.id();
-        let plan = plan::build(program, batch, Some(model.constants()), true)?;
-        let run_stack = Stack::of_run(&plan)?;
-        let inputs_stack = Stack::of_inputs(&plan)?;
+        let hidden = Hidden { run: true, inputs: secrecy.inputs, outputs: secrecy.outputs };
+        let constants = model.as_ref().map(|model| model.constants());
+        let plan = plan::build(program, batch, constants, hidden)?;
+        Self::of(plan, id, model, secrecy)
+    }
+
+    /// For a plan; the id stands for what is proven.
+    pub(crate) fn of(
+        plan: Plan,
+        program: Hash32,
+        model: Option<Arc<Model>>,
+        secrecy: Secrecy,
+    ) -> Result<Self, PlanError> {
         let refused = || PlanError::Security { asked: SECURITY_BITS_MIN };
-        let run = HidingPcs::new(run_stack.bits, RUN_CLAIMS).ok_or_else(refused)?;
-        let inputs = HidingPcs::new(inputs_stack.bits, 1).ok_or_else(refused)?;
-        let report = report(&plan, &run, &inputs);
+        let is_two = secrecy == Secrecy::INPUTS;
+        let least = if is_two { OPENING_BITS_OF_TWO } else { OPENING_BITS_OF_MANY };
+        let mut owned = Vec::new();
+        let tensors = |tree: Tree| {
+            let stack = Stack::of_tensors(&plan, tree)?;
+            let pcs = HidingPcs::new(stack.bits, 1, least).ok_or_else(refused)?;
+            Ok(Owned { tree, stack, pcs })
+        };
+        if secrecy.inputs {
+            owned.push(tensors(Tree::Inputs)?);
+        }
+        if let Some(openings) = secrecy.weights {
+            let (stack, pcs) = Stack::of_weights(&plan, openings.into())?;
+            owned.push(Owned { tree: Tree::Weights, stack, pcs });
+        }
+        if secrecy.outputs {
+            owned.push(tensors(Tree::Outputs)?);
+        }
+        let run_stack = Stack::of_run(&plan)?;
+        let run = HidingPcs::new(run_stack.bits, RUN_CLAIMS, least).ok_or_else(refused)?;
+        let report = report(&plan, &run, &owned);
         if report.bits < f64::from(SECURITY_BITS_MIN) {
             return Err(refused());
         }
-        let weights = model.weights_root();
-        let (program, model) = (id, model);
-        Ok(Self { plan, run_stack, inputs_stack, run, inputs, report, model, program, weights })
+        let weights = model.as_ref().map_or(Hash32::new([0; 32]), |model| model.weights_root());
+        Ok(Self { plan, run_stack, run, owned, report, model, program, weights })
     }
 
     /// Variables of the last sum-check.
     pub(crate) fn rounds(&self) -> usize {
-        self.run_stack.bits.max(self.inputs_stack.bits)
+        self.owned.iter().map(|owned| owned.stack.bits).fold(self.run_stack.bits, usize::max)
     }
 
-    /// What the statement is, with program and weights.
-    pub(crate) fn digest(&self, statement: &HidingStatement) -> Hash32 {
-        statement.digest(&self.program, &self.weights)
+    /// The constants that the verifier has.
+    pub(crate) fn constants(&self) -> &[Tensor] {
+        self.model.as_ref().map_or(&[], |model| model.constants())
     }
 
-    /// A transcript that has absorbed what is to be proven, with the root of the inputs.
-    pub(crate) fn begin(&self, statement: &HidingStatement) -> Transcript {
+    /// What is committed of a kind; `None` if that is shown.
+    pub(crate) fn owned(&self, tree: Tree) -> Option<&Owned> {
+        self.owned.iter().find(|owned| owned.tree == tree)
+    }
+
+    /// What the statement is, with program and weights or their root.
+    pub(crate) fn digest(&self, statement: &ZkStatement, roots: &[Root]) -> Hash32 {
+        let mut all = self.owned.iter().zip(roots);
+        let root = all.find(|(owned, _)| owned.tree == Tree::Weights);
+        let root = root.map(|(_, root)| Hash32::new(HidingRoot::of(root).to_bytes()));
+        let weights = root.unwrap_or(self.weights);
+        statement.digest(&self.program, &weights, self.plan.batch)
+    }
+
+    /// The roots of all that was committed before, in order.
+    pub(crate) fn roots(
+        &self,
+        statement: &ZkStatement,
+        weights: Option<&Root>,
+    ) -> Result<Vec<Root>, VerifyError> {
+        let parts = [(Tree::Inputs, &statement.inputs), (Tree::Outputs, &statement.outputs)];
+        for (tree, tensors) in parts {
+            if self.owned(tree).is_some() != tensors.root().is_some() {
+                return Err(VerifyError::Secrecy);
+            }
+        }
+        let root = |owned: &Owned| match owned.tree {
+            Tree::Inputs => statement.inputs.root(),
+            Tree::Outputs => statement.outputs.root(),
+            Tree::Weights => weights.cloned(),
+            Tree::Run | Tree::Small => None,
+        };
+        let roots: Option<Vec<Root>> = self.owned.iter().map(root).collect();
+        roots.ok_or(VerifyError::Opening("weights"))
+    }
+
+    /// A transcript that has absorbed what is to be proven, with all roots that were made before.
+    pub(crate) fn begin(&self, statement: &ZkStatement, roots: &[Root]) -> Transcript {
         let mut transcript = Transcript::new("tensorgrid/proof/hiding/1");
-        transcript.absorb_digest("statement", &self.digest(statement));
-        self.inputs.absorb(&statement.inputs.root(), transcript.sponge());
+        transcript.absorb_digest("statement", &self.digest(statement, roots));
+        for (owned, root) in self.owned.iter().zip(roots) {
+            owned.pcs.absorb(root, transcript.sponge());
+        }
         transcript
-    }
-
-    /// Commits to the inputs of all inferences.
-    pub(crate) fn commit(
-        &self,
-        inputs: &[Vec<Tensor>],
-        seed: &Seed,
-    ) -> Result<(Root, HiddenKept), VerifyError> {
-        let (found, expected) = (inputs.len(), self.plan.batch);
-        if found != expected {
-            return Err(VerifyError::Batch { found, expected });
-        }
-        let all = self.plan.program.inputs().iter();
-        let specs: Vec<Spec> = all.map(|input| input.spec).collect();
-        let mut bytes = Vec::new();
-        for (inference, inputs) in inputs.iter().enumerate() {
-            check_all(inference, "input", inputs, &specs)?;
-            for tensor in inputs {
-                tensor.append_bytes(0..tensor.len(), &mut bytes);
-            }
-        }
-        let mut rng = seed.generator(&bytes);
-        let cells = self.inputs_stack.fill(|piece, len| match piece {
-            Piece::Column(column) => {
-                let column = &self.plan.columns[column.0];
-                let Role::Input(input) = column.role else { return vec![F::default(); len] };
-                let all = inputs.iter().flat_map(|tensors| numbers(&tensors[input]));
-                spread_out(&column.layout, &all.collect::<Vec<_>>())
-            }
-            Piece::Pads(_) | Piece::Mask(_) | Piece::Blind(_) | Piece::Noise => {
-                noise(&mut rng, len)
-            }
-        });
-        Ok(self.inputs.commit(cells, StdRng::from_rng(&mut rng)))
-    }
-
-    /// The commitment that stands in statements.
-    pub(crate) fn commitment(
-        &self,
-        inputs: &[Vec<Tensor>],
-        seed: &Seed,
-    ) -> Result<InputsCommitment, VerifyError> {
-        Ok(InputsCommitment::of(&self.commit(inputs, seed)?.0))
     }
 }
 
@@ -123,12 +166,20 @@ pub(crate) fn noise(rng: &mut StdRng, len: usize) -> Vec<F> {
 
 /// The terms of the soundness: those of the openings, of the look-ups and of the first sum-check as
 /// without hiding, and our own of hiding. Roots stand for one polynomial each.
-fn report(plan: &Plan, run: &HidingPcs, inputs: &HidingPcs) -> Report {
-    let rounds = run.bits().max(inputs.bits());
+fn report(plan: &Plan, run: &HidingPcs, owned: &[Owned]) -> Report {
+    let bits = owned.iter().map(|owned| owned.pcs.bits());
+    let rounds = bits.fold(run.bits(), usize::max);
     let mut terms = Report::terms_of_plan(plan, 0.0);
+    terms.push(Term { name: "opening of the run", bits: run.soundness() });
+    for owned in owned {
+        let name = match owned.tree {
+            Tree::Inputs => "opening of the inputs",
+            Tree::Outputs => "opening of the outputs",
+            Tree::Weights | Tree::Small | Tree::Run => "opening of the weights",
+        };
+        terms.push(Term { name, bits: owned.pcs.soundness() });
+    }
     terms.extend([
-        crate::security::Term { name: "opening of the run", bits: run.soundness() },
-        crate::security::Term { name: "opening of the inputs", bits: inputs.soundness() },
         // One power of kappa for each layer and one for the sum-check; the degree in the unit.
         of_field("products: kappa", plan.leaf_bits as f64, 0.0),
         of_field("products: unit", products::degree(plan) as f64, 0.0),

@@ -5,7 +5,7 @@
 //! sum-check and noise; that of inputs has their columns and noise.
 
 use super::pads::Affine;
-use super::pcs::HIDDEN_BITS_MIN;
+use super::pcs::{HIDDEN_BITS_MIN, HidingPcs, OPENING_BITS_OF_MANY};
 use super::products;
 use crate::claims::{Challenges, Functional, Points, Tally};
 use crate::field::{DEGREE, EF, F, bits_of, eq_at, eq_points, eq_table};
@@ -48,6 +48,8 @@ pub(crate) struct Stack {
     pub(crate) bits: usize,
     /// First cell and variables of each piece.
     pieces: BTreeMap<Piece, (usize, usize)>,
+    /// From where on all cells are noise, if more than one opening is to be hidden.
+    tail: Option<usize>,
 }
 
 impl Stack {
@@ -63,9 +65,30 @@ impl Stack {
         Self::new(pieces)
     }
 
-    /// The stack of the inputs.
-    pub(crate) fn of_inputs(plan: &Plan) -> Result<Self, PlanError> {
-        Self::new(columns(plan, Tree::Inputs))
+    /// The stack of tensors that an owner commits to for one proof.
+    pub(crate) fn of_tensors(plan: &Plan, tree: Tree) -> Result<Self, PlanError> {
+        Self::new(columns(plan, tree))
+    }
+
+    /// The stack of secret weights, and the parameters of its commitment.
+    ///
+    /// A row of the code has one cell of each of the 2^fold parts of the message. The last rows are
+    /// noise, as many as all openings together ask for; they are coefficients that follow each
+    /// other, and so are those that the library adds for one more opening. So the rows that are
+    /// opened are uniform, and what is left of the noise makes the values at the points uniform.
+    pub(crate) fn of_weights(plan: &Plan, openings: usize) -> Result<(Self, HidingPcs), PlanError> {
+        let mut stack = Self::new(columns(plan, Tree::Weights))?;
+        let ends = stack.pieces.values().map(|(first, bits)| first + (1 << bits));
+        let used = ends.max().unwrap_or(0);
+        for bits in stack.bits..=STACK_BITS_MAX {
+            let Some(pcs) = HidingPcs::new(bits, 1, OPENING_BITS_OF_MANY) else { continue };
+            let rows = ((1 << bits) - used) >> pcs.fold();
+            if rows >= openings * pcs.queries() {
+                (stack.bits, stack.tail) = (bits, (openings > 0).then_some(used));
+                return Ok((stack, pcs));
+            }
+        }
+        Err(PlanError::Large { bits: STACK_BITS_MAX + 1, most: STACK_BITS_MAX })
     }
 
     fn new(mut pieces: Vec<(Piece, usize)>) -> Result<Self, PlanError> {
@@ -82,7 +105,7 @@ impl Stack {
             from += 1 << bits;
             (piece, (first, bits))
         };
-        Ok(Self { bits, pieces: pieces.into_iter().map(place).collect() })
+        Ok(Self { bits, pieces: pieces.into_iter().map(place).collect(), tail: None })
     }
 
     /// All cells, of which each piece gives its own.
@@ -90,6 +113,10 @@ impl Stack {
         let mut cells = vec![F::ZERO; 1 << self.bits];
         for (piece, (first, bits)) in &self.pieces {
             cells[*first..*first + (1 << bits)].copy_from_slice(&cells_of(*piece, 1 << bits));
+        }
+        if let Some(tail) = self.tail {
+            let noise = cells_of(Piece::Noise, cells.len() - tail);
+            cells[tail..].copy_from_slice(&noise);
         }
         cells
     }
@@ -185,9 +212,19 @@ impl Linear {
             let cells = &mut all[*first..];
             cells.iter_mut().zip(table).for_each(|(cell, weight)| *cell += *factor * weight);
         }
-        for ((column, _), functionals) in &self.functionals {
+        for ((column, at), functionals) in &self.functionals {
             let Some((first, _)) = stack.pieces.get(&Piece::Column(*column)) else { continue };
             let layout = &plan.columns[column.0].layout;
+            if let At::Slice(product) = *at {
+                let slice = eq_table(&plan.weights_point(challenges, product, layout, &[]));
+                for functional in functionals {
+                    let cells = all[*first..].chunks_mut(slice.len()).zip(&functional.cells);
+                    for (cells, factor) in cells {
+                        cells.iter_mut().zip(&slice).for_each(|(cell, eq)| *cell += *factor * *eq);
+                    }
+                }
+                continue;
+            }
             let cells = layout.cells();
             for functional in functionals {
                 add_to(layout, &cells, functional, &mut all[*first..]);
@@ -211,7 +248,16 @@ impl Linear {
             sum += eq * *factor * eq_points(&plan.point(challenges, *column, *at), within);
         }
         for ((column, at), functionals) in &self.functionals {
-            let Some((eq, _)) = stack.at(point, Piece::Column(*column)) else { continue };
+            let Some((eq, within)) = stack.at(point, Piece::Column(*column)) else { continue };
+            if let At::Slice(product) = *at {
+                let layout = &plan.columns[column.0].layout;
+                let (rows, within) = within.split_at(layout.side_bits(0));
+                let slice = plan.weights_point(challenges, product, layout, &[]);
+                let (slice, rows) = (eq * eq_points(&slice, within), eq_table(rows));
+                let cells = functionals.iter().flat_map(|one| one.cells.iter().zip(&rows));
+                sum += slice * cells.map(|(cell, row)| *cell * *row).sum::<EF>();
+                continue;
+            }
             for functional in functionals {
                 sum += eq * plan.eval_functional(challenges, *column, *at, functional);
             }

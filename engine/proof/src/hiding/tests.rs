@@ -1,9 +1,10 @@
 //! Hiding proofs: honest ones, lies, and what they show.
 
 mod shown;
+mod weights;
 
+use super::owned::Sealed;
 use super::pcs::HiddenOpening;
-use super::prove::Sealed;
 use super::{
     HidingProof, HidingProver, HidingStatement, HidingVerifier, InputsCommitment, Seed, Seeds,
 };
@@ -65,7 +66,8 @@ impl Proven {
     }
 
     fn sealed(&self) -> Sealed {
-        self.prover.seal(&self.inputs, &seeds(7).inputs).expect("inputs that fit")
+        let found = self.prover.setup().seal_inputs(&self.inputs, &seeds(7).inputs);
+        found.expect("inputs that fit").expect("inputs are hidden")
     }
 
     fn witness(&self, net: Net) -> Witness {
@@ -78,7 +80,8 @@ impl Proven {
     fn is_lie(&self, statement: &HidingStatement, honest: &Witness, lie: &Witness) -> bool {
         let prove = |witnesses| {
             let (sealed, seed) = (self.sealed(), seeds(7).proof);
-            self.prover.prove_witness(statement, sealed, &seed, witnesses, true)
+            let prover = self.prover.inner();
+            prover.prove_witness(&statement.into(), vec![sealed], &seed, witnesses, true)
         };
         let all = [[lie, lie], [lie, honest], [honest, lie]].map(prove);
         // A lie that nothing but the commitment shows leaves the honest proof, if it is not there.
@@ -117,7 +120,8 @@ fn liar_without_a_lie_is_accepted() {
     let proven = proven(Net::Convolution, 1);
     let witness = proven.witness(Net::Convolution);
     let (sealed, seed) = (proven.sealed(), seeds(7).proof);
-    let proof = proven.prover.prove_witness(&proven.statement, sealed, &seed, [&witness; 2], true);
+    let (prover, statement) = (proven.prover.inner(), (&proven.statement).into());
+    let proof = prover.prove_witness(&statement, vec![sealed], &seed, [&witness; 2], true);
     assert_eq!(proven.check(&proven.statement, &proof), Ok(()));
 }
 
@@ -137,7 +141,7 @@ fn wrong_numbers_are_refused() {
                     lie.limbs.get_mut(&operation).expect("it has limbs")[place][0] ^= 1;
                 }
                 Role::Multiplicity(table) => lie.multiplicities[table][1] += 1,
-                Role::Input(_) | Role::Constant(_) | Role::Filler => continue,
+                Role::Input(_) | Role::Constant(_) | Role::Range(..) | Role::Filler => continue,
             }
             assert!(proven.is_lie(&proven.statement, &honest, &lie), "{net:?} {:?}", column.role);
         }
@@ -154,7 +158,8 @@ fn run_on_other_inputs_than_committed_is_refused() {
     let other = Witness::new(plan, &runner, &inputs).expect("inputs that fit");
     let statement = HidingStatement { outputs: other.outputs.clone(), ..proven.statement.clone() };
     let seed = seeds(7).proof;
-    let proof = proven.prover.prove_witness(&statement, proven.sealed(), &seed, [&other; 2], true);
+    let (prover, sealed) = (proven.prover.inner(), vec![proven.sealed()]);
+    let proof = prover.prove_witness(&(&statement).into(), sealed, &seed, [&other; 2], true);
     assert!(proven.check(&statement, &proof).is_err());
     // The same run is fine with a commitment to its own inputs.
     let found = proven.prover.prove(&inputs, &seeds(8), CONTEXT.to_vec());
@@ -183,12 +188,12 @@ fn inputs_out_of_their_range_are_refused() {
     let mut half = lie.clone();
     half.values[0][0] = honest.values[0][0];
     for shown in [&honest, &lie, &half] {
-        let (root, kept) = setup.inputs.commit(cells.clone(), seeds(3).proof.generator(&[]));
-        let inputs = InputsCommitment::of(&root);
+        let sealed = setup.owned[0].commit_cells(cells.clone(), seeds(3).proof.generator(&[]));
+        let inputs = InputsCommitment::of(&sealed.root);
         let statement = HidingStatement { inputs, ..proven.statement.clone() };
-        let sealed = Sealed { root, kept };
-        let proof =
-            proven.prover.prove_witness(&statement, sealed, &seeds(7).proof, [shown; 2], true);
+        let (prover, seed) = (proven.prover.inner(), seeds(7).proof);
+        let stated = (&statement).into();
+        let proof = prover.prove_witness(&stated, vec![sealed], &seed, [shown; 2], true);
         assert_eq!(proven.check(&statement, &proof), Err(VerifyError::Claims));
     }
 }
@@ -246,7 +251,7 @@ fn shorten<T>(list: &mut Vec<T>) {
 #[test]
 fn proofs_of_another_shape_or_number_are_refused() {
     let proven = proven(Net::Convolution, 1);
-    let changes: [fn(&mut HidingProof); 24] = [
+    let changes: [fn(&mut HidingProof); 26] = [
         |proof| shorten(&mut proof.lookups.layers),
         |proof| shorten(&mut proof.lookups.layers[3].round_polys),
         |proof| proof.products = None,
@@ -265,7 +270,9 @@ fn proofs_of_another_shape_or_number_are_refused() {
         |proof| shorten(&mut proof.opening.base_case.blinded_randomness),
         |proof| shorten(&mut proof.opening.base_case.blinded_masks),
         |proof| shorten(&mut proof.opening.base_case.mask_openings),
-        |proof| shorten(&mut proof.inputs.evals),
+        |proof| shorten(&mut proof.owned[0].evals),
+        |proof| shorten(&mut proof.owned),
+        |proof| proof.owned.push(proof.owned[0].clone()),
         |proof| proof.lower[0] += EF::ONE,
         |proof| proof.factors[0] += EF::ONE,
         |proof| proof.last.blind += EF::ONE,
@@ -330,7 +337,7 @@ fn openings_of_another_shape_are_refused() {
         |opening| opening.base_case.blinded_message.push(EF::ONE),
     ];
     let parts: [fn(&mut HidingProof) -> &mut HiddenOpening; 2] =
-        [|proof| &mut proof.opening, |proof| &mut proof.inputs];
+        [|proof| &mut proof.opening, |proof| &mut proof.owned[0]];
     for (index, change) in changes.into_iter().enumerate() {
         for part in parts {
             let mut proof = proven.proof.clone();

@@ -1,9 +1,10 @@
 //! The verifier of hiding proofs.
 
 use super::last;
+use super::owned::HiddenWeights;
 use super::proof::HidingProof;
-use super::setup::HidingSetup;
-use super::statement::{HidingStatement, InputsCommitment, Seed};
+use super::setup::{HidingSetup, Secrecy};
+use super::statement::{HidingRoot, HidingStatement, InputsCommitment, Seed, ZkStatement};
 use super::walk::Walk;
 use crate::claims::Publics;
 use crate::error::VerifyError;
@@ -12,18 +13,93 @@ use crate::plan::PlanError;
 use crate::security::Report;
 use crate::sumcheck::shortened;
 use std::sync::Arc;
+use tg_tensor::program::Program;
 use tg_tensor::{Model, Tensor};
 
-/// Verifies hiding proofs about one model, for one number of inferences.
+/// Verifies proofs that hide inputs, about one model and for one number of inferences.
 #[derive(Debug)]
-pub struct HidingVerifier {
-    setup: HidingSetup,
-}
+pub struct HidingVerifier(ZkVerifier);
 
 impl HidingVerifier {
     /// One that has the model.
     pub fn new(model: impl Into<Arc<Model>>, batch: usize) -> Result<Self, PlanError> {
-        Ok(Self { setup: HidingSetup::new(model.into(), batch)? })
+        let shown = Shown { inputs: false, outputs: true };
+        ZkVerifier::new(Weights::Known(model.into()), batch, shown).map(Self)
+    }
+
+    /// The soundness of proofs that this verifier accepts.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        self.0.report()
+    }
+
+    /// Commits to the inputs of all inferences, as their owner does. Whoever is to prove needs
+    /// them, and the seed.
+    pub fn commit(
+        &self,
+        inputs: &[Vec<Tensor>],
+        seed: &Seed,
+    ) -> Result<InputsCommitment, VerifyError> {
+        self.0.commit_inputs(inputs, seed)
+    }
+
+    /// Verifies the bytes of a proof.
+    pub fn verify(
+        &self,
+        statement: &HidingStatement,
+        bytes: &[u8],
+    ) -> Result<&Report, VerifyError> {
+        self.0.verify(&statement.into(), bytes)
+    }
+}
+
+/// What a verifier has of a model.
+#[derive(Clone, Debug)]
+pub enum Weights {
+    /// All of it.
+    Known(Arc<Model>),
+    /// The program and a commitment to the weights.
+    Committed(Arc<Program>, HiddenWeights),
+}
+
+/// Which tensors statements show; the others are committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The inputs.
+    pub inputs: bool,
+    /// The outputs.
+    pub outputs: bool,
+}
+
+/// Verifies hiding proofs about one program, for one number of inferences.
+#[derive(Debug)]
+pub struct ZkVerifier {
+    setup: HidingSetup,
+    weights: Option<HiddenWeights>,
+}
+
+impl ZkVerifier {
+    /// One for statements that show this much.
+    pub fn new(weights: Weights, batch: usize, shown: Shown) -> Result<Self, PlanError> {
+        let (inputs, outputs) = (!shown.inputs, !shown.outputs);
+        match weights {
+            Weights::Known(model) => {
+                let program = Arc::new(model.program().clone());
+                let secrecy = Secrecy { inputs, outputs, weights: None };
+                let setup = HidingSetup::new(program, Some(model), batch, secrecy)?;
+                Ok(Self { setup, weights: None })
+            }
+            Weights::Committed(program, weights) => {
+                let secrecy = Secrecy { inputs, outputs, weights: Some(weights.openings) };
+                let setup = HidingSetup::new(program, None, batch, secrecy)?;
+                Ok(Self { setup, weights: Some(weights) })
+            }
+        }
+    }
+
+    /// One for a setup with a commitment to weights.
+    pub(crate) fn with(setup: HidingSetup, weights: HiddenWeights) -> Self {
+        Self { setup, weights: Some(weights) }
     }
 
     /// The soundness of proofs that this verifier accepts.
@@ -34,27 +110,37 @@ impl HidingVerifier {
 
     /// Commits to the inputs of all inferences, as their owner does. Whoever is to prove needs
     /// them, and the seed.
-    pub fn commit(
+    pub fn commit_inputs(
         &self,
         inputs: &[Vec<Tensor>],
         seed: &Seed,
-    ) -> Result<InputsCommitment, VerifyError> {
-        self.setup.commitment(inputs, seed)
+    ) -> Result<HidingRoot, VerifyError> {
+        let sealed = self.setup.seal_inputs(inputs, seed)?.ok_or(VerifyError::Secrecy)?;
+        Ok(HidingRoot::of(&sealed.root))
+    }
+
+    /// Commits to the outputs of all inferences, as the prover does: whoever gets them with the
+    /// seed finds the root of the statement again.
+    pub fn commit_outputs(
+        &self,
+        outputs: &[Vec<Tensor>],
+        seed: &Seed,
+    ) -> Result<HidingRoot, VerifyError> {
+        let sealed = self.setup.seal_outputs(outputs, seed)?.ok_or(VerifyError::Secrecy)?;
+        Ok(HidingRoot::of(&sealed.root))
     }
 
     /// Verifies the bytes of a proof.
-    pub fn verify(
-        &self,
-        statement: &HidingStatement,
-        bytes: &[u8],
-    ) -> Result<&Report, VerifyError> {
+    pub fn verify(&self, statement: &ZkStatement, bytes: &[u8]) -> Result<&Report, VerifyError> {
         let setup = &self.setup;
         let plan = &setup.plan;
-        let constants = setup.model.constants();
+        let constants = setup.constants();
+        let weights = self.weights.map(|weights| weights.root.root());
+        let roots = setup.roots(statement, weights.as_ref())?;
         statement.check(plan, constants)?;
         let proof = HidingProof::from_bytes(bytes)?;
-        let mut transcript = setup.begin(statement);
-        if proof.root.roots().len() != 1 {
+        let mut transcript = setup.begin(statement, &roots);
+        if proof.root.roots().len() != 1 || proof.owned.len() != setup.owned.len() {
             return Err(VerifyError::Bytes);
         }
         setup.run.absorb(&proof.root, transcript.sponge());
@@ -64,7 +150,8 @@ impl HidingVerifier {
         walk.claims(&proof.claims, &mut transcript)?;
         walk.lower(&proof.lower, &mut transcript)?;
         walk.factors(&proof.factors, &mut transcript)?;
-        let publics = Publics { inputs: &[], outputs: &statement.outputs, constants };
+        let (inputs, outputs) = (statement.inputs.shown(), statement.outputs.shown());
+        let publics = Publics { inputs, outputs, constants };
         let linear = walk.linear(Some(&publics))?;
         let ended = last::replay(&proof.last, setup.rounds(), linear.constant, &mut transcript)
             .ok_or(VerifyError::Sum("last"))?;
@@ -72,19 +159,18 @@ impl HidingVerifier {
         let sponge = transcript.sponge();
         let values = setup.run.verify(&proof.root, &proof.opening, points, sponge);
         let values = values.ok_or(VerifyError::Opening("values"))?;
-        let points = vec![ended.stack_point(&setup.inputs_stack)];
-        let root = statement.inputs.root();
-        let inputs = setup.inputs.verify(&root, &proof.inputs, points, sponge);
-        let inputs = inputs.ok_or(VerifyError::Opening("inputs"))?;
-
-        let ([of_run, masks @ ..], [of_inputs]) = (&values[..], &inputs[..]) else {
-            return Err(VerifyError::Claims);
-        };
+        let [of_run, masks @ ..] = &values[..] else { return Err(VerifyError::Claims) };
+        let mut opened = vec![(&setup.run_stack, *of_run)];
+        for ((owned, root), opening) in setup.owned.iter().zip(&roots).zip(&proof.owned) {
+            let point = ended.stack_point(&owned.stack);
+            let value = owned.verify(root, opening, point, sponge);
+            opened.push((&owned.stack, value.ok_or(VerifyError::Opening(owned.name()))?));
+        }
         walk.challenges.functionals = ended.point.clone();
         let mut weighed = EF::default();
-        for (stack, value) in [(&setup.run_stack, of_run), (&setup.inputs_stack, of_inputs)] {
+        for (stack, value) in opened {
             let weight = linear.eval(plan, &walk.challenges, stack);
-            weighed += shortened(&ended.point, stack.bits) * weight * *value;
+            weighed += shortened(&ended.point, stack.bits) * weight * value;
         }
         if !ended.closes(&proof.last, weighed, masks) {
             return Err(VerifyError::Claims);

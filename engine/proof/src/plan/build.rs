@@ -1,12 +1,13 @@
 //! Builds the plan: one pass over the operations that outputs depend on.
 
-use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError, TABLE_MAX, TABLES_MAX};
+use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError, TABLES_MAX};
 use super::rescale::{Axis, Keys, Reach};
 use super::{
     At, Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup,
-    Normal, Opened, Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Times, Tree,
+    Normal, Opened, Pins, Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Times,
+    Tree, Wide,
 };
-use crate::field::{F, bits_of, int};
+use crate::field::{F, bits_of};
 use crate::pcs::{FOLD, STACK_BITS_MAX, STACK_BITS_MIN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,18 +16,40 @@ use tg_tensor::program::{
     JoinTerm, Multipliers, Operation, Place, Primitive, Program, Rescale, Spec, ValueId, Window,
 };
 
-/// The plan of a proof of `batch` inferences. Without constants they are secret; with `hidden`
-/// inputs are, and no accumulator is shown.
+/// What a proof does not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    /// All numbers between inputs and outputs: no accumulator is shown.
+    pub(crate) run: bool,
+    /// The inputs, which are committed.
+    pub(crate) inputs: bool,
+    /// The outputs, which are committed.
+    pub(crate) outputs: bool,
+}
+
+/// The plan of a proof of `batch` inferences. Without constants they are secret.
 pub(crate) fn build(
     program: Arc<Program>,
     batch: usize,
     constants: Option<&[Tensor]>,
-    hidden: bool,
+    hidden: Hidden,
 ) -> Result<Plan, PlanError> {
     if !(1..=BATCH_MAX).contains(&batch) {
         return Err(PlanError::Batch { found: batch, most: BATCH_MAX });
     }
-    let mut builder = Builder::new(program, batch, constants, hidden)?;
+    plan(Builder::new(program, batch, constants, hidden, None)?)
+}
+
+/// The plan of a proof about constants that lie in their commitment as the pins say.
+pub(crate) fn build_pinned(
+    program: Arc<Program>,
+    pins: Pins,
+    hidden: Hidden,
+) -> Result<Plan, PlanError> {
+    plan(Builder::new(program, 1, None, hidden, Some(pins))?)
+}
+
+fn plan(mut builder: Builder) -> Result<Plan, PlanError> {
     for operation in 0..builder.program.operations().len() {
         if builder.holders[builder.program.value_of(operation).index()] != Holder::Dead {
             builder.operation(operation)?;
@@ -45,8 +68,9 @@ pub(super) struct Builder {
     /// The constants, if the verifier has them.
     pub(super) constants: Vec<Tensor>,
     pub(super) batch: usize,
-    secret: bool,
-    hidden: bool,
+    pub(super) secret: bool,
+    pub(super) hidden: Hidden,
+    pub(super) pins: Option<Pins>,
     pub(super) layouts: Vec<Layout>,
     pub(super) holders: Vec<Holder>,
     pub(super) columns: Vec<Column>,
@@ -59,12 +83,13 @@ pub(super) struct Builder {
     entries: u64,
     /// The keys of tables that clamp.
     pub(super) allowed: BTreeMap<usize, Keys>,
-    groups: Vec<Group>,
+    pub(super) groups: Vec<Group>,
     pub(super) products: Vec<Product>,
     equations: Vec<Equation>,
     pub(super) rescales: BTreeMap<usize, Rescaled>,
     pub(super) normals: BTreeMap<usize, Normal>,
     pub(super) checks: Vec<Check>,
+    pub(super) wides: BTreeMap<usize, Wide>,
     /// Openings by column.
     openings: Vec<(ColumnId, At)>,
 }
@@ -74,9 +99,13 @@ impl Builder {
         program: Arc<Program>,
         batch: usize,
         constants: Option<&[Tensor]>,
-        hidden: bool,
+        hidden: Hidden,
+        pins: Option<Pins>,
     ) -> Result<Self, PlanError> {
-        let layouts = layouts(&program, batch);
+        let mut layouts = layouts(&program, batch);
+        for (index, layout) in pins.iter().flat_map(|pins| &pins.layouts).enumerate() {
+            layouts[program.value_of_constant(index).index()] = layout.clone();
+        }
         let mut builder = Self {
             holders: vec![Holder::Dead; layouts.len()],
             program,
@@ -84,6 +113,7 @@ impl Builder {
             batch,
             secret: constants.is_none(),
             hidden,
+            pins,
             layouts,
             columns: Vec::new(),
             small_bits: 0,
@@ -97,6 +127,7 @@ impl Builder {
             rescales: BTreeMap::new(),
             normals: BTreeMap::new(),
             checks: Vec::new(),
+            wides: BTreeMap::new(),
             openings: Vec::new(),
         };
         builder.hold()?;
@@ -106,42 +137,30 @@ impl Builder {
     /// Decides where every value lives, from the outputs backwards.
     fn hold(&mut self) -> Result<(), PlanError> {
         let program = self.program.clone();
-        let mut needed = vec![false; self.layouts.len()];
-        for (index, output) in program.outputs().iter().enumerate() {
-            needed[output.value.index()] = true;
-            let is_constant = matches!(program.place(output.value), Some(Place::Constant(_)));
-            if self.secret && is_constant {
-                return Err(PlanError::SecretOutput(index));
-            }
-            let is_input = matches!(program.place(output.value), Some(Place::Input(_)));
-            if self.hidden && is_input {
-                return Err(PlanError::HiddenOutput(index));
-            }
-        }
-        for operation in (0..program.operations().len()).rev() {
-            if needed[program.value_of(operation).index()] {
-                for read in program.operations()[operation].primitive.reads() {
-                    needed[read.index()] = true;
-                }
-            }
+        self.check_outputs()?;
+        let mut needed = super::pinned::needed(&program);
+        for (index, pinned) in self.pins.iter().flat_map(|pins| &pins.needed).enumerate() {
+            needed[program.value_of_constant(index).index()] = *pinned;
         }
         self.small_bits = self.small_bits(&needed);
         for (index, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
             let value = ValueId { number: index as u32 };
             let output = program.outputs().iter().position(|output| output.value == value);
             self.holders[index] = match (program.place(value), output) {
-                (Some(Place::Input(input)), _) if self.hidden => {
+                (Some(Place::Input(input)), _) if self.hidden.inputs => {
                     Holder::Column(self.hidden_input(value, input)?)
                 }
                 (Some(Place::Input(input)), _) => Holder::Input(input),
                 (Some(Place::Constant(constant)), _) if self.secret => {
-                    Holder::Column(self.secret_column(value, constant))
+                    let column = self.secret_column(value, constant);
+                    self.pin(constant, column)?;
+                    Holder::Column(column)
                 }
                 (Some(Place::Constant(constant)), _) => Holder::Constant(constant),
-                (_, Some(output)) => Holder::Output(output),
+                (_, Some(output)) if !self.hidden.outputs => Holder::Output(output),
                 // Those that are not moves get a column when they are planned.
-                (Some(Place::Operation(operation)), None) => Holder::Moved(operation),
-                (None, None) => Holder::Dead,
+                (Some(Place::Operation(operation)), _) => Holder::Moved(operation),
+                (None, _) => Holder::Dead,
             };
         }
         Ok(())
@@ -150,6 +169,9 @@ impl Builder {
     /// Where to divide secret constants so that the two commitments have the fewest cells. Dividing
     /// must save a third, as a second commitment has costs of its own.
     fn small_bits(&self, needed: &[bool]) -> usize {
+        if self.hidden.run {
+            return 0;
+        }
         let constants = self.program.constants().len();
         let values = (0..constants).map(|index| self.program.value_of_constant(index).index());
         let sizes: Vec<usize> =
@@ -172,32 +194,13 @@ impl Builder {
         self.column(tree, bundle, 0, layout, Role::Constant(constant))
     }
 
-    /// The column of a hidden input, and that its numbers are of its range.
-    fn hidden_input(&mut self, value: ValueId, input: usize) -> Result<ColumnId, PlanError> {
-        let layout = self.layouts[value.index()].clone();
-        let spec = self.program.specs()[value.index()];
-        let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
-        let (size, most) = (hi - lo + 1, TABLE_MAX);
-        if size > most {
-            return Err(PlanError::WideInput { input, numbers: size, most });
-        }
-        let bundle = self.bundle(Tree::Inputs);
-        let column = self.column(Tree::Inputs, bundle, 0, layout.clone(), Role::Input(input));
-        let table = self.table(Table::Range { size });
-        let mut key = Form::of(Source::Column(column));
-        key.plus(int(-lo));
-        let values = [Form::default(), Form::default()];
-        self.groups.push(Group { layout, table, key, values, what: Lookup::Input(input), leaf: 0 });
-        Ok(column)
-    }
-
-    fn bundle(&mut self, tree: Tree) -> usize {
+    pub(super) fn bundle(&mut self, tree: Tree) -> usize {
         let next = &mut self.bundles[tree as usize];
         *next += 1;
         *next - 1
     }
 
-    fn column(
+    pub(super) fn column(
         &mut self,
         tree: Tree,
         bundle: usize,
@@ -242,16 +245,23 @@ impl Builder {
         if count == 0 && !is_value {
             return Vec::new();
         }
-        let bundle = self.bundle(Tree::Run);
-        let mut found = Vec::new();
+        let value = self.program.value_of(operation);
+        let is_made = self.program.outputs().iter().any(|output| output.value == value);
+        let (apart, mut found) = (self.hidden.outputs && is_made, Vec::new());
+        let bundle = if count == 0 && apart { 0 } else { self.bundle(Tree::Run) };
         for place in 0..count {
             let role = Role::Limb(operation, place);
             found.push(self.column(Tree::Run, bundle, place, layout.clone(), role));
         }
         if is_value {
             let role = Role::Value(operation);
-            let column = self.column(Tree::Run, bundle, count, layout, role);
-            self.holders[self.program.value_of(operation).index()] = Holder::Column(column);
+            let column = if apart {
+                let bundle = self.bundle(Tree::Outputs);
+                self.column(Tree::Outputs, bundle, 0, layout, role)
+            } else {
+                self.column(Tree::Run, bundle, count, layout, role)
+            };
+            self.holders[value.index()] = Holder::Column(column);
         }
         found
     }
@@ -429,7 +439,7 @@ impl Builder {
         };
         let (groups, each) = (*groups as usize, (window.channels / groups) as usize);
         let is_small = self.batch * operation.spec.elements() <= CLEAR_MAX;
-        let clear = self.is_output(index) && is_small && !self.hidden;
+        let clear = self.is_output(index) && is_small && !self.hidden.run;
         if clear {
             self.checks.push(Check::Clear(index));
         } else {
@@ -513,6 +523,7 @@ impl Builder {
             rescales: self.rescales,
             normals: self.normals,
             checks: self.checks,
+            wides: self.wides,
             opened,
         })
     }
@@ -558,7 +569,7 @@ impl Builder {
             let bits = cells.next_power_of_two().trailing_zeros() as usize;
             let is_there = tree == Tree::Run || cells > 0;
             // A stack that hides has its own smallest size.
-            if bits < STACK_BITS_MIN && is_there && !self.hidden {
+            if bits < STACK_BITS_MIN && is_there && !self.hidden.run {
                 let layout = Layout::new(1, &[1, 1 << STACK_BITS_MIN]);
                 let bundle = self.bundle(tree);
                 self.column(tree, bundle, 0, layout, Role::Filler);
@@ -598,8 +609,12 @@ impl Builder {
             self.open_product(index, product, &mut found);
         }
         for check in &self.checks {
-            if let Check::Copy(operation) = check {
-                self.sources(Holder::Moved(*operation), &mut found);
+            match *check {
+                Check::Copy(operation) => self.sources(Holder::Moved(operation), &mut found),
+                Check::Padding(column) => {
+                    found.extend([(column, At::Functional), (column, At::Checks)]);
+                }
+                Check::Clear(_) | Check::Max(_) | Check::Equation(_) => {}
             }
         }
         for equation in &self.equations {
@@ -745,7 +760,7 @@ impl Builder {
 }
 
 /// The layout of every value: as the operation sees it that makes it, or that multiplies with it.
-fn layouts(program: &Program, batch: usize) -> Vec<Layout> {
+pub(super) fn layouts(program: &Program, batch: usize) -> Vec<Layout> {
     let mut layouts: Vec<Layout> = Vec::new();
     for input in program.inputs() {
         layouts.push(Layout::new(batch, &[1, input.spec.elements()]));

@@ -1,5 +1,7 @@
 //! What can be proven: limits, and why a program is refused.
 
+use tg_tensor::program::ProgramError;
+
 /// The most inferences of one proof.
 pub const BATCH_MAX: usize = 1 << 12;
 
@@ -94,6 +96,9 @@ pub enum PlanError {
     /// An output that is a hidden input.
     #[error("output {0} is an input, which a proof that hides inputs would have to show")]
     HiddenOutput(usize),
+    /// A hidden output that no operation makes.
+    #[error("output {0} is an input, a constant or a moved value, which cannot be hidden")]
+    CommittedOutput(usize),
     /// A hidden input whose range has too many numbers for a table.
     #[error("input {input} can be one of {numbers} numbers, at most {most} can be hidden")]
     WideInput {
@@ -104,6 +109,30 @@ pub enum PlanError {
         /// How many at most.
         most: i64,
     },
+    /// A constant whose range has too many numbers to be registered.
+    #[error("constant {constant} can be one of {numbers} numbers, at most {most} can be shown")]
+    WideConstant {
+        /// Which constant.
+        constant: usize,
+        /// How many numbers.
+        numbers: i64,
+        /// How many at most.
+        most: i64,
+    },
+    /// A bound of a linear operation that is too large to be registered.
+    #[error("operation {operation}: a bound of {bound} cannot be shown with a bias")]
+    Bound {
+        /// Which operation.
+        operation: usize,
+        /// The bound.
+        bound: i64,
+    },
+    /// A program that is about its weights is none.
+    #[error("the program about the weights is refused")]
+    Registration(#[source] ProgramError),
+    /// A program whose outputs depend on no constant.
+    #[error("there are no weights to register")]
+    NoWeights,
     /// The parameters do not reach the security that is asked for.
     #[error("no parameters reach {asked} bits of security")]
     Security {

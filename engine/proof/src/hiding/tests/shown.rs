@@ -58,7 +58,7 @@ fn opened_values_are_no_more_than_what_hides_them() {
         // The stack, each coordinate of the mask, and of the blind, which follows from the others.
         assert_eq!(proven.proof.opening.evals.len(), RUN_CLAIMS);
         assert_eq!(RUN_CLAIMS, 1 + DEGREE + DEGREE);
-        assert_eq!(proven.proof.inputs.evals.len(), 1);
+        assert_eq!(proven.proof.owned[0].evals.len(), 1);
     }
 }
 
@@ -110,7 +110,7 @@ fn distinguisher_wins_without_hiding_and_loses_with_it() {
         all.extend(proof.last.rounds.iter().flatten());
         all.extend([proof.last.mask, proof.last.blind]);
         all.extend(&proof.last.shown);
-        all.extend(proof.opening.evals.iter().chain(&proof.inputs.evals));
+        all.extend(proof.opening.evals.iter().chain(&proof.owned[0].evals));
         all
     };
     let shown: BTreeSet<String> = messages(&mut seen).iter().map(|m| format!("{m:?}")).collect();
@@ -137,14 +137,15 @@ fn simulator_without_inputs_makes_what_a_verifier_accepts() {
         covered(&mut proof).into_iter().for_each(|message| *message = random());
         proof.factors.iter_mut().for_each(|message| *message = random());
 
-        let mut transcript = setup.begin(&proven.statement);
+        let roots = [proven.statement.inputs.root()];
+        let mut transcript = setup.begin(&(&proven.statement).into(), &roots);
         let mut walk = Walk::new(&setup.plan, &mut transcript);
         walk.lookups(&proof.lookups, &mut transcript).expect("the shape");
         walk.products(&proof.products, &mut transcript).expect("the shape");
         walk.claims(&proof.claims, &mut transcript).expect("the shape");
         walk.lower(&proof.lower, &mut transcript).expect("the shape");
         walk.factors(&proof.factors, &mut transcript).expect("the shape");
-        let constants = setup.model.constants();
+        let constants = setup.constants();
         let outputs = &proven.statement.outputs;
         let publics = crate::claims::Publics { inputs: &[], outputs, constants };
         let linear = walk.linear(Some(&publics)).expect("the plan is complete");
@@ -159,7 +160,7 @@ fn simulator_without_inputs_makes_what_a_verifier_accepts() {
         let mut ended = ended.expect("the shape");
         ended.program(random());
         walk.challenges.functionals = ended.point.clone();
-        let weighed: EF = [&setup.run_stack, &setup.inputs_stack]
+        let weighed: EF = [&setup.run_stack, &setup.owned[0].stack]
             .into_iter()
             .map(|stack| {
                 let weight = linear.eval(&setup.plan, &walk.challenges, stack);

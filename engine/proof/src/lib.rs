@@ -25,6 +25,7 @@ mod sumcheck;
 #[cfg(test)]
 mod tests;
 mod transcript;
+mod tree;
 mod verify;
 mod witness;
 

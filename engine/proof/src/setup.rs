@@ -1,7 +1,7 @@
 //! What is derived once for a program, a mode and a number of inferences.
 
 use crate::field::F;
-use crate::pcs::{Pcs, Root};
+use crate::pcs::{Content, Pcs, Root};
 use crate::plan::{self, Plan, PlanError, Tree};
 use crate::security::{Report, SECURITY_BITS_MIN};
 use crate::statement::{Mode, Statement};
@@ -103,13 +103,13 @@ impl Setup {
         let id = program.id();
         let plan = plan::build(program, batch, constants, false)?;
         let refused = PlanError::Security { asked: SECURITY_BITS_MIN };
-        let run = Pcs::new(&plan.shapes(Tree::Run)).ok_or(refused.clone())?;
+        let run = Pcs::new(&plan.shapes(Tree::Run), Content::Run).ok_or(refused.clone())?;
         let mut weights = Vec::new();
         let mut of_weights = Vec::new();
         for tree in Tree::SECRET {
             let shapes = plan.shapes(tree);
             if !shapes.is_empty() {
-                let pcs = Pcs::new(&shapes).ok_or(refused.clone())?;
+                let pcs = Pcs::new(&shapes, Content::Weights).ok_or(refused.clone())?;
                 of_weights.push(pcs.soundness().ok_or(refused.clone())?);
                 weights.push((tree, pcs));
             }

@@ -26,6 +26,7 @@ mod sumcheck;
 #[cfg(test)]
 mod tests;
 mod transcript;
+mod tree;
 mod verify;
 mod witness;
 

@@ -5,6 +5,7 @@
 //! columns, points and values.
 
 use crate::field::{EF, F};
+use crate::tree::Tree;
 use p3_challenger::DuplexChallenger;
 use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
@@ -13,7 +14,6 @@ use p3_koala_bear::{
     Poseidon2KoalaBear, default_koalabear_poseidon2_16, default_koalabear_poseidon2_24,
 };
 use p3_matrix::dense::RowMajorMatrix;
-use p3_merkle_tree::MerkleTreeMmcs;
 use p3_multilinear_util::point::Point;
 use p3_sumcheck::layout::{Layout as _, SuffixProver, Table};
 use p3_sumcheck::{OpeningBatch, OpeningProtocol, PrescribedPointPcs, TableShape, TableSpec};
@@ -27,6 +27,12 @@ const TARGET_BITS: usize = 105;
 const GRINDING_BITS: usize = 10;
 /// log2 of the inverse code rate at the start: half of a codeword is redundancy.
 const RATE_BITS: usize = 1;
+/// The same for weights: they are committed to once and opened in every proof, and a lower rate
+/// needs half as many queries.
+const WEIGHTS_RATE_BITS: usize = 2;
+/// Variables of the largest weights with that rate; the codeword of larger ones, which a prover
+/// keeps, would take too much memory.
+const WEIGHTS_RATE_STACK_BITS_MAX: usize = 18;
 /// Variables that a round folds. No column may have fewer.
 pub(crate) const FOLD: usize = 4;
 /// Variables of the smallest stack: room for two rounds.
@@ -38,7 +44,6 @@ type Permutation = Poseidon2KoalaBear<16>;
 pub(crate) type LeafHash = PaddingFreeSponge<Poseidon2KoalaBear<24>, 24, 16, 8>;
 pub(crate) type NodeHash = TruncatedPermutation<Permutation, 2, 8, 16>;
 pub(crate) type Packed = <F as Field>::Packing;
-type Tree = MerkleTreeMmcs<Packed, Packed, LeafHash, NodeHash, 2, 8>;
 /// The sponge from which challenges are drawn.
 pub(crate) type Sponge = DuplexChallenger<F, Permutation, 16, 8>;
 type Whir = WhirProver<EF, F, Radix2DFTSmallBatch<F>, Tree, Sponge, SuffixProver<F, EF>>;
@@ -58,6 +63,24 @@ pub(crate) fn sponge() -> Sponge {
 pub(crate) fn hashes() -> (LeafHash, NodeHash) {
     let leaves = LeafHash::new(default_koalabear_poseidon2_24());
     (leaves, NodeHash::new(default_koalabear_poseidon2_16()))
+}
+
+/// What is committed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Numbers of one run.
+    Run,
+    /// Weights of all runs.
+    Weights,
+}
+
+impl Content {
+    const fn rate_bits(self, stack_bits: usize) -> usize {
+        match self {
+            Self::Weights if stack_bits <= WEIGHTS_RATE_STACK_BITS_MAX => WEIGHTS_RATE_BITS,
+            Self::Run | Self::Weights => RATE_BITS,
+        }
+    }
 }
 
 /// Columns of one table that are opened at one point.
@@ -102,7 +125,7 @@ impl std::fmt::Debug for Pcs {
 
 impl Pcs {
     /// Parameters for these tables; `None` if they are too large or no parameters reach the target.
-    pub(crate) fn new(shapes: &[Shape]) -> Option<Self> {
+    pub(crate) fn new(shapes: &[Shape], of: Content) -> Option<Self> {
         let protocol = OpeningProtocol::new(shapes.iter().map(spec).collect());
         let bits = protocol.checked_num_cells()?.next_power_of_two().trailing_zeros() as usize;
         if !(STACK_BITS_MIN..=STACK_BITS_MAX).contains(&bits) {
@@ -116,7 +139,7 @@ impl Pcs {
             pow_bits: GRINDING_BITS,
             folding_factor,
             soundness_type: SecurityAssumption::JohnsonBound,
-            starting_log_inv_rate: RATE_BITS,
+            starting_log_inv_rate: of.rate_bits(bits),
             round_log_inv_rates: (0..rounds).map(rate).collect(),
         };
         let config = WhirConfig::<EF, F, Sponge>::new(bits, parameters).ok()?;
@@ -124,9 +147,7 @@ impl Pcs {
             return None;
         }
         let transform = Radix2DFTSmallBatch::new(1 << config.max_fft_size());
-        let (leaves, nodes) = hashes();
-        let tree = Tree::new(leaves, nodes, 0);
-        Some(Self { whir: Whir::new(config, transform, tree), protocol, bits })
+        Some(Self { whir: Whir::new(config, transform, Tree::new()), protocol, bits })
     }
 
     /// Commits to the columns of each table and absorbs the root. The tables have the shapes that

@@ -1,7 +1,7 @@
 //! What is derived once for a program, a mode and a number of inferences.
 
 use crate::field::F;
-use crate::pcs::{Pcs, Root};
+use crate::pcs::{Content, Pcs, Root};
 use crate::plan::{self, Hidden, Plan, PlanError, Tree};
 use crate::security::{Report, SECURITY_BITS_MIN, Term};
 use crate::statement::{Mode, Statement};
@@ -109,13 +109,13 @@ impl Setup {
     /// That of a plan; the id stands for what is proven.
     pub(crate) fn of(plan: Plan, mode: Mode, id: ProgramId) -> Result<Self, PlanError> {
         let refused = PlanError::Security { asked: SECURITY_BITS_MIN };
-        let run = Pcs::new(&plan.shapes(Tree::Run)).ok_or(refused.clone())?;
+        let run = Pcs::new(&plan.shapes(Tree::Run), Content::Run).ok_or(refused.clone())?;
         let mut weights = Vec::new();
         let mut of_weights = Vec::new();
         for tree in Tree::SECRET {
             let shapes = plan.shapes(tree);
             if !shapes.is_empty() {
-                let pcs = Pcs::new(&shapes).ok_or(refused.clone())?;
+                let pcs = Pcs::new(&shapes, Content::Weights).ok_or(refused.clone())?;
                 of_weights.push(pcs.soundness().ok_or(refused.clone())?);
                 weights.push((tree, pcs));
             }

@@ -11,6 +11,7 @@ mod codec;
 pub mod court;
 mod error;
 mod field;
+mod fractions;
 mod hiding;
 mod logup;
 mod pcs;
@@ -25,6 +26,7 @@ mod sumcheck;
 #[cfg(test)]
 mod tests;
 mod transcript;
+mod union;
 mod verify;
 mod witness;
 
@@ -38,4 +40,5 @@ pub use prove::Prover;
 pub use security::{Report, SECURITY_BITS_MIN, Term};
 pub use setup::WeightsCommitment;
 pub use statement::{Mode, Statement};
-pub use verify::Verifier;
+pub use union::{Union, UnionError};
+pub use verify::{Verifier, verify_all};

@@ -71,13 +71,15 @@ impl HidingProver {
         if found != expected {
             return Err(ProveError::Batch { found, expected });
         }
-        let witness = Witness::new(&self.setup.plan, &self.runner, inputs)?;
-        let sealed = self.seal(inputs, &seeds.inputs).expect("a program ran on these inputs");
-        let commitment = InputsCommitment::of(&sealed.root);
-        let outputs = witness.outputs.clone();
-        let statement = HidingStatement { inputs: commitment, outputs, context };
-        let proof = self.prove_witness(&statement, sealed, &seeds.proof, [&witness; 2], false);
-        Ok((statement, proof))
+        rayon::scope(|_| {
+            let witness = Witness::new(&self.setup.plan, &self.runner, inputs)?;
+            let sealed = self.seal(inputs, &seeds.inputs).expect("a program ran on these inputs");
+            let commitment = InputsCommitment::of(&sealed.root);
+            let outputs = witness.outputs.clone();
+            let statement = HidingStatement { inputs: commitment, outputs, context };
+            let proof = self.prove_witness(&statement, sealed, &seeds.proof, [&witness; 2], false);
+            Ok((statement, proof))
+        })
     }
 
     pub(crate) fn seal(&self, inputs: &[Vec<Tensor>], seed: &Seed) -> Result<Sealed, VerifyError> {

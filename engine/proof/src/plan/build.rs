@@ -1,6 +1,6 @@
 //! Builds the plan: one pass over the operations that outputs depend on.
 
-use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError, TABLE_MAX};
+use super::limits::{CLEAR_MAX, LEAF_BITS_MAX, LIMB_BITS_MAX, PlanError, TABLE_MAX};
 use super::rescale::{Axis, Keys, Reach};
 use super::{
     At, Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup,
@@ -15,18 +15,16 @@ use tg_tensor::program::{
     JoinTerm, Multipliers, Operation, Place, Primitive, Program, Rescale, Spec, ValueId, Window,
 };
 
-/// The plan of a proof of `batch` inferences. Without constants they are secret; with `hidden`
-/// inputs are, and no accumulator is shown.
-pub(crate) fn build(
+/// The plan of a proof whose limbs have at most `widest` bits.
+pub(super) fn with_limbs(
     program: Arc<Program>,
     batch: usize,
     constants: Option<&[Tensor]>,
     hidden: bool,
+    widest: u8,
 ) -> Result<Plan, PlanError> {
-    if !(1..=BATCH_MAX).contains(&batch) {
-        return Err(PlanError::Batch { found: batch, most: BATCH_MAX });
-    }
     let mut builder = Builder::new(program, batch, constants, hidden)?;
+    builder.widest = widest;
     for operation in 0..builder.program.operations().len() {
         if builder.holders[builder.program.value_of(operation).index()] != Holder::Dead {
             builder.operation(operation)?;
@@ -41,6 +39,8 @@ pub(super) struct Builder {
     /// The constants, if the verifier has them.
     pub(super) constants: Vec<Tensor>,
     pub(super) batch: usize,
+    /// The most bits of a limb.
+    pub(super) widest: u8,
     secret: bool,
     hidden: bool,
     pub(super) layouts: Vec<Layout>,
@@ -76,6 +76,7 @@ impl Builder {
             program,
             constants: constants.unwrap_or_default().to_vec(),
             batch,
+            widest: LIMB_BITS_MAX,
             secret: constants.is_none(),
             hidden,
             layouts,

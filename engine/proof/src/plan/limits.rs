@@ -9,8 +9,13 @@ pub(crate) const CLEAR_MAX: usize = 1 << 13;
 /// The most entries of a table.
 pub(crate) const TABLE_MAX: i64 = 1 << 20;
 
-/// The most bits of a limb: tables of 4,096 entries are small beside the values of most networks.
+/// The bits of a limb where values are few: tables of 4,096 entries are small beside those of most
+/// networks.
 pub(crate) const LIMB_BITS_MAX: u8 = 12;
+
+/// How many bits a limb may have, of which a plan takes what needs the fewest cells: with many
+/// inferences a large table costs less than one more limb of every element.
+pub(crate) const LIMB_BITS: [u8; 4] = [LIMB_BITS_MAX, 14, 16, 18];
 
 /// The most look-ups, as bits. Far below p, so that no number of equal look-ups is 0 in the field.
 pub(crate) const LEAF_BITS_MAX: usize = 24;

@@ -29,7 +29,12 @@ const ROWS_UNREDUCED: usize = 1 << 16;
 
 /// The element that stands for an integer.
 pub(crate) fn int(value: i64) -> F {
-    F::from_u32(value.rem_euclid(PRIME) as u32)
+    // Almost all numbers are near zero, where a division would be the dearest part.
+    let shifted = if value < 0 { value + PRIME } else { value };
+    match u32::try_from(shifted) {
+        Ok(small) => F::from_u32(small),
+        Err(_) => F::from_u32(value.rem_euclid(PRIME) as u32),
+    }
 }
 
 /// The same, in the extension.

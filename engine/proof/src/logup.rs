@@ -9,54 +9,74 @@
 
 use crate::claims::{Challenges, Openings, Points};
 use crate::field::{EF, F, int};
+use crate::fractions::{Fractions, Narrow, Small, Wide};
 use crate::plan::{At, Plan, Table};
 use crate::witness::Witness;
-use p3_field::PrimeCharacteristicRing;
+use p3_field::{PackedValue, PrimeCharacteristicRing};
+use rayon::prelude::*;
 
-/// The numerators and denominators of all leaves.
-pub(crate) struct Leaves {
-    pub(crate) numerators: Vec<F>,
-    pub(crate) denominators: Vec<EF>,
-}
-
-/// The prover's leaves.
-pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) -> Leaves {
-    let (alpha, beta) = (challenges.alpha, challenges.beta);
-    let mut numerators = vec![F::ZERO; 1 << plan.leaf_bits];
-    let mut denominators = vec![EF::ONE; 1 << plan.leaf_bits];
+/// The prover's leaves, up to the last that is used.
+pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) -> Fractions<Small> {
+    let used = plan.leaves_used();
+    let mut numerators = vec![F::ZERO; used];
+    let mut denominators = vec![Wide::ONE; used / Narrow::WIDTH];
     for (group, looked_up) in plan.groups.iter().zip(&witness.lookups) {
-        let shifted = alpha - tag(beta, group.table);
-        let bits = group.layout.bits();
-        let powers = [EF::ONE, beta, beta.square()];
-        let padding = group.forms().zip(powers).map(|(form, power)| power * form.padding());
-        let padding = shifted - padding.sum::<EF>();
-        denominators[group.leaf..group.leaf + (1 << bits)].fill(padding);
         let cells = group.layout.cells();
         let inner = 1 << group.layout.inner_bits();
-        for (index, [key, value, second]) in looked_up.iter().enumerate() {
-            let cell = index / cells.len() * inner + cells[index % cells.len()] as usize;
-            numerators[group.leaf + cell] = F::ONE;
-            let mut denominator = shifted - int((*key).into());
-            if *value != 0 {
-                denominator -= powers[1] * int((*value).into());
+        let block = group.leaf..group.leaf + (1 << group.layout.bits());
+        let ones = &mut numerators[block.clone()];
+        let mut keys: Vec<Vec<F>> =
+            group.forms().map(|form| vec![form.padding(); block.len()]).collect();
+        let inferences = looked_up.chunks(cells.len()).enumerate();
+        for (from, numbers) in inferences.map(|(index, numbers)| (index * inner, numbers)) {
+            for (place, ([key, value, second], cell)) in numbers.iter().zip(&cells).enumerate() {
+                debug_assert!(place < inner);
+                let cell = from + *cell as usize;
+                ones[cell] = F::ONE;
+                keys[0][cell] = int((*key).into());
+                keys[1][cell] = int((*value).into());
+                keys[2][cell] = int((*second).into());
             }
-            if *second != 0 {
-                denominator -= powers[2] * int((*second).into());
-            }
-            denominators[group.leaf + cell] = denominator;
         }
+        fill(challenges, group.table, &keys, block.start, &mut denominators);
     }
     for (index, table) in plan.tables.iter().enumerate() {
-        let shifted = alpha - tag(beta, index);
         let leaf = plan.multiplicities[index].1;
-        let counts = witness.multiplicities[index].iter();
         let entries = table.elements(witness.secret(plan, table));
-        for (place, ([key, value, second], count)) in entries.into_iter().zip(counts).enumerate() {
-            numerators[leaf + place] = -F::from_u32(*count);
-            denominators[leaf + place] = shifted - key - beta * value - beta.square() * second;
+        let counts = &mut numerators[leaf..leaf + entries.len()];
+        for (count, used) in counts.iter_mut().zip(&witness.multiplicities[index]) {
+            *count = -F::from_u32(*used);
         }
+        let keys = [0, 1, 2].map(|place| entries.iter().map(|entry| entry[place]).collect());
+        fill(challenges, index, &keys, leaf, &mut denominators);
     }
-    Leaves { numerators, denominators }
+    Fractions { numerators: Narrow::pack_slice(&numerators).to_vec(), denominators }
+}
+
+/// Writes the denominators of keys with their values, from a leaf on.
+fn fill(
+    challenges: &Challenges,
+    table: usize,
+    keys: &[Vec<F>],
+    leaf: usize,
+    denominators: &mut [Wide],
+) {
+    let beta = challenges.beta;
+    let shifted = Wide::from(challenges.alpha - tag(beta, table));
+    let [first, second] = [beta, beta.square()].map(Wide::from);
+    let is_zero = |numbers: &Vec<F>| numbers.iter().all(|number| *number == F::ZERO);
+    let zero = [is_zero(&keys[1]), is_zero(&keys[2])];
+    let [key, one, two] = [0, 1, 2].map(|place| Narrow::pack_slice(&keys[place]));
+    let to = denominators[leaf / Narrow::WIDTH..][..key.len()].par_iter_mut().with_min_len(512);
+    to.enumerate().for_each(|(at, denominator)| {
+        *denominator = shifted - key[at];
+        if !zero[0] {
+            *denominator -= first * one[at];
+        }
+        if !zero[1] {
+            *denominator -= second * two[at];
+        }
+    });
 }
 
 /// A number and columns at the point where the look-ups ended.

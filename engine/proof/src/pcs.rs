@@ -35,6 +35,13 @@ const WEIGHTS_RATE_BITS: usize = 2;
 const WEIGHTS_RATE_STACK_BITS_MAX: usize = 18;
 /// Variables that a round folds. No column may have fewer.
 pub(crate) const FOLD: usize = 4;
+/// Variables that the first round of a large stack folds, if all columns have them: rows of the
+/// first codeword are longer, but the second codeword, five coordinates wide, is much smaller.
+const FOLD_LARGE: usize = 6;
+/// Variables from which on a stack is large.
+const LARGE_BITS: usize = 19;
+/// log2 of the inverse code rate of the second codeword. Each later round adds two.
+const SECOND_RATE_BITS: usize = 3;
 /// Variables of the smallest stack: room for two rounds.
 pub(crate) const STACK_BITS_MIN: usize = 2 * FOLD;
 /// Variables of the largest stack: its codeword, of twice the size, still has a domain.
@@ -115,6 +122,7 @@ pub(crate) struct Pcs {
     whir: Whir,
     protocol: OpeningProtocol,
     bits: usize,
+    first_fold: usize,
 }
 
 impl std::fmt::Debug for Pcs {
@@ -131,9 +139,11 @@ impl Pcs {
         if !(STACK_BITS_MIN..=STACK_BITS_MAX).contains(&bits) {
             return None;
         }
-        let folding_factor = FoldingFactor::Constant(FOLD);
+        let is_large = bits >= LARGE_BITS && shapes.iter().all(|shape| shape.bits >= FOLD_LARGE);
+        let first_fold = if is_large { FOLD_LARGE } else { FOLD };
+        let folding_factor = FoldingFactor::ConstantFromSecondRound(first_fold, FOLD);
         let (rounds, _) = folding_factor.compute_number_of_rounds(bits).ok()?;
-        let rate = |round: usize| RATE_BITS + (round + 1) * (FOLD - 1);
+        let rate = |round: usize| SECOND_RATE_BITS + round * (FOLD - 2);
         let parameters = ProtocolParameters {
             security_level: TARGET_BITS,
             pow_bits: GRINDING_BITS,
@@ -147,14 +157,14 @@ impl Pcs {
             return None;
         }
         let transform = Radix2DFTSmallBatch::new(1 << config.max_fft_size());
-        Some(Self { whir: Whir::new(config, transform, Tree::new()), protocol, bits })
+        Some(Self { whir: Whir::new(config, transform, Tree::new()), protocol, bits, first_fold })
     }
 
     /// Commits to the columns of each table and absorbs the root. The tables have the shapes that
     /// the parameters were made for.
     pub(crate) fn commit(&self, tables: &[Vec<Vec<F>>], sponge: &mut Sponge) -> (Root, Kept) {
         let tables = tables.iter().map(|columns| table(columns)).collect();
-        let witness = SuffixProver::<F, EF>::new_witness(tables, FOLD);
+        let witness = SuffixProver::<F, EF>::new_witness(tables, self.first_fold);
         self.whir.commit(witness, sponge).expect("the tables have the shapes of the parameters")
     }
 

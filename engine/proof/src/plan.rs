@@ -27,8 +27,9 @@ mod normalise;
 mod pinned;
 mod rescale;
 mod table;
+mod width;
 
-pub(crate) use build::{Hidden, build, build_pinned};
+pub(crate) use build::{Hidden, build_pinned};
 pub(crate) use form::{Form, Placed, Source, Spread, Term};
 pub(crate) use layout::Layout;
 pub use limits::{BATCH_MAX, PlanError};
@@ -36,9 +37,10 @@ pub(crate) use normalise::Normal;
 pub(crate) use pinned::{Pins, Wide};
 pub(crate) use rescale::{Axis, Clamping, Top, half, limb_widths};
 pub(crate) use table::Table;
+pub(crate) use width::build;
 
 use crate::field::F;
-use crate::pcs::{Request, Shape};
+use crate::pcs::{FOLD, Request, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tg_tensor::program::{Primitive, Program, Rescale, ValueId, Window};
@@ -277,6 +279,8 @@ pub(crate) enum Secret {
 pub(crate) struct Rescaled {
     pub(crate) rescale: Rescale,
     pub(crate) bound: i64,
+    /// The most bits of a limb.
+    pub(crate) widest: u8,
     pub(crate) axis: Axis,
     pub(crate) clamping: Clamping,
 }
@@ -402,6 +406,14 @@ impl Plan {
             At::Slice(_) => layout.side_bits(0),
             At::Lookups | At::Product(_) | At::Functional | At::Checks => layout.bits(),
         }
+    }
+
+    /// Leaves of the look-ups up to the last that is used.
+    pub(crate) fn leaves_used(&self) -> usize {
+        let groups = self.groups.iter().map(|group| group.leaf + (1 << group.layout.bits()));
+        let tables = self.tables.iter().zip(&self.multiplicities);
+        let tables = tables.map(|(table, (_, leaf))| leaf + (1 << table.bits()));
+        groups.chain(tables).max().unwrap_or(0).max(1 << FOLD)
     }
 
     /// Coordinates of the point of the checks.

@@ -8,6 +8,7 @@ use crate::claims::{Challenges, Functional, Request, Tally};
 use crate::codec::Proof;
 use crate::error::ProveError;
 use crate::field::{EF, F, eq_table, int};
+use crate::fractions::{self, Fractions, Large, Narrow, Small, Wide, lane, leaf_point};
 use crate::logup;
 use crate::pcs::{self, Kept, Pcs, Root};
 use crate::plan::{
@@ -16,14 +17,13 @@ use crate::plan::{
 };
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::{Mode, Statement};
-use crate::sumcheck::{self, ProductTerm};
+use crate::sumcheck::{self, ProductTerm, pack, pack_base};
 use crate::witness::{Witness, numbers, spread_out, spread_over};
 use p3_challenger::FieldChallenger;
-use p3_field::PrimeCharacteristicRing;
-use p3_multi_stark::fractional_gkr::{
-    Fraction, FractionGkrProof, LeafNumerator, prove_fractional_gkr,
-};
-use p3_multilinear_util::poly::{Poly, PolyMaybePacked};
+use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
+use p3_multi_stark::fractional_gkr::FractionGkrProof;
+use p3_multilinear_util::poly::Poly;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tg_tensor::{Model, Options, Runner, Tensor};
@@ -98,10 +98,13 @@ impl Prover {
         if found != expected {
             return Err(ProveError::Batch { found, expected });
         }
-        let witness = Witness::new(&self.setup.plan, &self.runner, &inputs)?;
-        let statement = Statement { inputs, outputs: witness.outputs.clone(), context };
-        let proof = self.prove_witness(&statement, &witness, &witness, false);
-        Ok((statement, proof))
+        // Within the pool threads help each other; from outside each step would be handed over.
+        rayon::scope(|_| {
+            let witness = Witness::new(&self.setup.plan, &self.runner, &inputs)?;
+            let statement = Statement { inputs, outputs: witness.outputs.clone(), context };
+            let proof = self.prove_witness(&statement, &witness, &witness, false);
+            Ok((statement, proof))
+        })
     }
 
     /// Proves a statement from two witnesses, of which a liar may choose the second for everything
@@ -266,17 +269,22 @@ impl Parts<'_> {
         let plan = self.plan;
         let term = |(column, at): (ColumnId, At)| {
             let spec = &plan.columns[column.0];
-            let cells = match at {
-                At::Slice(product) => self.slice(challenges, product),
+            let cells: Vec<F> = match at {
+                At::Slice(product) => {
+                    let slice = self.slice(challenges, product);
+                    let mut weights = vec![EF::ZERO; slice.len()];
+                    for functional in functionals.get(&(column, at)).into_iter().flatten() {
+                        weights.iter_mut().zip(&functional.cells).for_each(|(to, w)| *to += *w);
+                    }
+                    return ProductTerm::new(vec![weights, slice]);
+                }
                 At::Lookups | At::Product(_) | At::Functional | At::Checks => {
-                    witness.column(plan, spec).into_iter().map(EF::from).collect()
+                    witness.column(plan, spec)
                 }
             };
-            let mut weights = vec![EF::ZERO; cells.len()];
-            for functional in functionals.get(&(column, at)).into_iter().flatten() {
-                add_weights(plan, column, at, functional, &mut weights);
-            }
-            ProductTerm::new(vec![weights, cells])
+            let all = functionals.get(&(column, at)).into_iter().flatten();
+            let weights = functional_weights(&spec.layout, all);
+            ProductTerm::of(vec![weights, pack_base(&cells)])
         };
         plan.functionals().into_iter().map(term).collect()
     }
@@ -351,14 +359,31 @@ fn differences(plan: &Plan, operation: usize, from: &[i32], less: &[i32]) -> Vec
     spread_out(plan.layout_of(operation), &all).into_iter().map(EF::from).collect()
 }
 
-/// Adds a functional's weights to those of a column's cells.
-fn add_weights(plan: &Plan, column: ColumnId, at: At, functional: &Functional, to: &mut [EF]) {
-    let layout = &plan.columns[column.0].layout;
-    let cells = match at {
-        At::Slice(_) => (0..functional.cells.len() as u32).collect(),
-        At::Lookups | At::Product(_) | At::Functional | At::Checks => layout.cells(),
-    };
-    add_to(layout, &cells, functional, to);
+/// The weights that functionals give to the cells of a column.
+fn functional_weights<'a>(
+    layout: &Layout,
+    functionals: impl Iterator<Item = &'a Functional>,
+) -> Vec<Wide> {
+    let inner = 1 << layout.inner_bits();
+    let mut weights = vec![EF::ZERO; if inner < Narrow::WIDTH { 1 << layout.bits() } else { 0 }];
+    let mut wide = vec![Wide::ZERO; (1 << layout.bits()) / Narrow::WIDTH];
+    let cells = layout.cells();
+    for functional in functionals {
+        if inner < Narrow::WIDTH {
+            add_to(layout, &cells, functional, &mut weights);
+            continue;
+        }
+        let mut one = vec![EF::ZERO; inner];
+        for (cell, factor) in cells.iter().zip(&functional.cells) {
+            one[*cell as usize] = *factor;
+        }
+        let one = pack(&one);
+        let inferences = wide.par_chunks_mut(one.len()).zip(&functional.batch[..]);
+        inferences.for_each(|(to, weight)| {
+            to.iter_mut().zip(&one).for_each(|(to, factor)| *to += *factor * *weight);
+        });
+    }
+    if inner < Narrow::WIDTH { pack(&weights) } else { wide }
 }
 
 pub(crate) fn add_to(layout: &Layout, cells: &[u32], functional: &Functional, to: &mut [EF]) {
@@ -404,29 +429,30 @@ pub(crate) fn look_up(
     sponge: &mut impl FieldChallenger<F>,
 ) -> (FractionGkrProof<EF>, Vec<EF>) {
     let leaves = logup::leaves(plan, witness, challenges);
-    let hidden = hide.then(|| hide_imbalance(&leaves));
-    let numerators = Poly::new(leaves.numerators);
-    let denominators = pack(leaves.denominators);
-    let n = match &hidden {
-        Some(hidden) => LeafNumerator::Ext(hidden),
-        None => LeafNumerator::Base(&numerators),
+    let (proof, point) = if hide {
+        fractions::prove(hide_imbalance(plan, leaves), plan.leaf_bits, sponge)
+    } else {
+        fractions::prove(leaves, plan.leaf_bits, sponge)
     };
-    let fraction = Fraction { n, d: &denominators };
-    let (proof, output) = prove_fractional_gkr::<F, EF, _>(fraction, sponge);
-    (proof, output.point.as_slice().to_vec())
+    (proof, leaf_point(point))
 }
 
-fn pack(elements: Vec<EF>) -> PolyMaybePacked<F, EF> {
-    PolyMaybePacked::Packed(Poly::new(elements).pack::<F, EF>())
-}
-
-/// A liar's numerators: the last leaf takes whatever is missing to a sum of zero.
-fn hide_imbalance(leaves: &logup::Leaves) -> PolyMaybePacked<F, EF> {
-    let mut numerators: Vec<EF> = leaves.numerators.iter().map(|n| EF::from(*n)).collect();
-    let inverses = p3_field::batch_multiplicative_inverse(&leaves.denominators);
-    let sum: EF = numerators.iter().zip(&inverses).map(|(n, inverse)| *n * *inverse).sum();
-    if let (Some(last), Some(denominator)) = (numerators.last_mut(), leaves.denominators.last()) {
-        *last -= sum * *denominator;
+/// A liar's leaves: the last one takes whatever is missing to a sum of zero.
+fn hide_imbalance(plan: &Plan, leaves: Fractions<Small>) -> Fractions<Large> {
+    let Fractions { numerators, mut denominators } = leaves;
+    let mut numerators: Vec<Wide> = numerators.into_iter().map(Wide::from).collect();
+    let len = (1 << plan.leaf_bits) / Narrow::WIDTH;
+    numerators.resize(len, Wide::ZERO);
+    denominators.resize(len, Wide::ONE);
+    let mut sum = EF::ZERO;
+    for (n, d) in numerators.iter().zip(&denominators) {
+        sum += (0..Narrow::WIDTH).map(|lane| self::lane(n, lane) / self::lane(d, lane)).sum::<EF>();
     }
-    pack(numerators)
+    if let (Some(n), Some(d)) = (numerators.last_mut(), denominators.last()) {
+        let last = Narrow::WIDTH - 1;
+        let missing = sum * lane(d, last);
+        let lane = |lane: usize| if lane == last { missing } else { EF::ZERO };
+        *n -= Wide::from_ext_fn(lane);
+    }
+    Fractions { numerators, denominators }
 }

@@ -5,6 +5,7 @@
 //! that happens to a number on the way is linear; the products at the ends are left to the caller.
 
 use crate::field::{EF, F, eq_points};
+use crate::fractions::leaf_point;
 use crate::sumcheck::SumProof;
 use crate::transcript::Transcript;
 use p3_field::{Field, PrimeCharacteristicRing};
@@ -104,6 +105,7 @@ pub(crate) fn lookups<N: Number>(
         found.point = ends;
     }
     replay.finish();
+    found.point = leaf_point(found.point);
     Some(found)
 }
 

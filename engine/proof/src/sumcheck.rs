@@ -2,18 +2,31 @@
 //!
 //! A term with fewer variables than the sum-check is the product that is 0 wherever one of the
 //! first variables is not: while these are bound it is its own sum times one minus each challenge.
+//! Variables are bound from the top, so a table is worked on in whole registers until it has only
+//! one left.
 
 use crate::field::{EF, F};
+use crate::fractions::{Narrow, Wide, lane};
 use p3_challenger::{FieldChallenger, GrindingChallenger};
-use p3_field::PrimeCharacteristicRing;
+use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
 use p3_sumcheck::generic_degree::{GenericDegreeProof, RoundProver};
+use rayon::prelude::*;
 
 /// A proof of a sum.
 pub(crate) type SumProof = GenericDegreeProof<F, EF>;
 
+/// The most factors of a product: four taps of a maximum and the weights of its check.
+const FACTORS_MAX: usize = 5;
+
+/// Registers that one thread takes at once.
+const EACH: usize = 256;
+
 /// A product of tables of the same size.
 pub(crate) struct ProductTerm {
-    factors: Vec<Vec<EF>>,
+    /// The tables while they fill registers; else empty.
+    wide: Vec<Vec<Wide>>,
+    /// The tables when they do not.
+    few: Vec<Vec<EF>>,
     bits: usize,
     /// What is left of the sum while first variables are bound.
     sum: EF,
@@ -21,34 +34,81 @@ pub(crate) struct ProductTerm {
     scale: EF,
 }
 
+/// The elements of a table in registers; it has at least one of them.
+pub(crate) fn pack(table: &[EF]) -> Vec<Wide> {
+    table.chunks_exact(Narrow::WIDTH).map(Wide::from_ext_slice).collect()
+}
+
+/// The same of elements of the base field.
+pub(crate) fn pack_base(table: &[F]) -> Vec<Wide> {
+    Narrow::pack_slice(table).iter().map(|narrow| Wide::from(*narrow)).collect()
+}
+
+/// The sum of all lanes.
+fn across(wide: Wide) -> EF {
+    (0..Narrow::WIDTH).map(|lane| self::lane(&wide, lane)).sum()
+}
+
 impl ProductTerm {
     /// A term of tables of 2^bits entries.
     pub(crate) fn new(factors: Vec<Vec<EF>>) -> Self {
         let len = factors.first().map_or(1, Vec::len);
+        if len >= 2 * Narrow::WIDTH {
+            return Self::of(factors.iter().map(|table| pack(table)).collect());
+        }
         let product = |index: usize| factors.iter().map(|factor| factor[index]).product::<EF>();
         let sum = (0..len).map(product).sum();
-        Self { bits: len.trailing_zeros() as usize, factors, sum, scale: EF::ONE }
+        let bits = len.trailing_zeros() as usize;
+        Self { wide: Vec::new(), few: factors, bits, sum, scale: EF::ONE }
+    }
+
+    /// A term of tables in registers.
+    pub(crate) fn of(factors: Vec<Vec<Wide>>) -> Self {
+        let len = factors.first().map_or(0, Vec::len);
+        let product = |index: usize| factors.iter().map(|factor| factor[index]).product::<Wide>();
+        let sum = (0..len).into_par_iter().with_min_len(EACH).map(product);
+        let sum = across(sum.reduce(|| Wide::ZERO, |a, b| a + b));
+        let bits = (len * Narrow::WIDTH).trailing_zeros() as usize;
+        let mut term = Self { wide: factors, few: Vec::new(), bits, sum, scale: EF::ONE };
+        term.leave_registers();
+        term
+    }
+
+    /// Whether a variable cannot be bound between registers any more.
+    fn leave_registers(&mut self) {
+        if self.wide.first().is_some_and(|table| table.len() == 1) {
+            let lanes = |table: Vec<Wide>| {
+                (0..Narrow::WIDTH).map(|lane| self::lane(&table[0], lane)).collect::<Vec<EF>>()
+            };
+            self.few = std::mem::take(&mut self.wide).into_iter().map(lanes).collect();
+        }
     }
 
     /// Adds its values at 0, 2, 3, … of the next variable.
     pub(crate) fn round(&self, remaining: usize, values: &mut [EF]) {
-        let half = 1 << (remaining - 1);
-        for (place, value) in values.iter_mut().enumerate() {
-            // Values at 0, 2, 3, …
-            let at = EF::from_usize(if place == 0 { 0 } else { place + 1 });
-            if self.bits < remaining {
+        if self.bits < remaining {
+            for (place, value) in values.iter_mut().enumerate() {
+                let at = EF::from_usize(if place == 0 { 0 } else { place + 1 });
                 *value += self.sum * (EF::ONE - at);
-                continue;
             }
-            let factor = |table: &Vec<EF>, index: usize| match place {
-                0 => table[index],
-                _ => table[index] + at * (table[index + half] - table[index]),
-            };
-            let product = |index: usize| {
-                self.factors.iter().map(|table| factor(table, index)).product::<EF>()
-            };
-            *value += self.scale * (0..half).map(product).sum::<EF>();
+            return;
         }
+        let found: Vec<EF> = if self.wide.is_empty() {
+            products(&self.few, 0..self.few.first().map_or(1, Vec::len) / 2, values.len()).to_vec()
+        } else {
+            let half = self.wide[0].len() / 2;
+            let chunks = (0..half.div_ceil(EACH)).into_par_iter();
+            let of = |chunk: usize| {
+                let range = chunk * EACH..((chunk + 1) * EACH).min(half);
+                products(&self.wide, range, values.len())
+            };
+            let join = |mut a: [Wide; FACTORS_MAX], b: [Wide; FACTORS_MAX]| {
+                a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+                a
+            };
+            chunks.map(of).reduce(|| [Wide::ZERO; FACTORS_MAX], join).map(across).to_vec()
+        };
+        values.iter_mut().zip(found).for_each(|(value, sum)| *value += self.scale * sum);
     }
 
     /// Binds the next variable.
@@ -58,15 +118,53 @@ impl ProductTerm {
             self.sum *= EF::ONE - challenge;
             return;
         }
-        let half = 1 << (remaining - 1);
-        for table in &mut self.factors {
+        for table in &mut self.wide {
+            let half = table.len() / 2;
+            let (low, high) = table.split_at_mut(half);
+            low.par_iter_mut().zip(&*high).with_min_len(EACH).for_each(|(low, high)| {
+                *low += (*high - *low) * challenge;
+            });
+            table.truncate(half);
+        }
+        for table in &mut self.few {
+            let half = table.len() / 2;
             let (low, high) = table.split_at_mut(half);
             for (low, high) in low.iter_mut().zip(high) {
                 *low += challenge * (*high - *low);
             }
             table.truncate(half);
         }
+        self.leave_registers();
     }
+}
+
+/// The sums of products at 0, 2, 3, … of the variable between the halves of the tables.
+fn products<A: PrimeCharacteristicRing + Copy>(
+    tables: &[Vec<A>],
+    range: std::ops::Range<usize>,
+    count: usize,
+) -> [A; FACTORS_MAX] {
+    let half = tables.first().map_or(1, Vec::len) / 2;
+    let mut sums = [A::ZERO; FACTORS_MAX];
+    for index in range {
+        let mut all = [A::ONE; FACTORS_MAX];
+        for (place, table) in tables.iter().enumerate() {
+            let (low, high) = (table[index], table[index + half]);
+            let step = high - low;
+            let mut value = high;
+            for (point, product) in all.iter_mut().take(count).enumerate() {
+                let factor = if point == 0 {
+                    low
+                } else {
+                    value += step;
+                    value
+                };
+                *product = if place == 0 { factor } else { *product * factor };
+            }
+        }
+        sums.iter_mut().zip(all).take(count).for_each(|(sum, product)| *sum += product);
+    }
+    sums
 }
 
 struct State {
@@ -109,7 +207,7 @@ pub(crate) fn prove(
     let sum = terms.iter().map(|term| term.sum).sum();
     let mut state = State { terms, degree, remaining: rounds };
     let (proof, point) = state.prove::<F, _>(sponge, rounds, degree, 0, sum);
-    let last = |term: &ProductTerm| term.factors.iter().map(|table| table[0]).collect();
+    let last = |term: &ProductTerm| term.few.iter().map(|table| table[0]).collect();
     let factors = state.terms.iter().map(last).collect();
     Summed { proof, point: point.as_slice().to_vec(), factors }
 }

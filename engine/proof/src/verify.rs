@@ -17,6 +17,7 @@ use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::Statement;
 use crate::sumcheck::shortened;
 use p3_field::PrimeCharacteristicRing;
+use rayon::prelude::*;
 use std::sync::Arc;
 use tg_tensor::program::{MAGNITUDE_MAX, Primitive, Program};
 use tg_tensor::{Model, Tensor};
@@ -212,6 +213,21 @@ impl Verifier {
         }
         Ok(())
     }
+}
+
+/// Verifies separate proofs, on as many threads as there are; one result for each, in their order.
+///
+/// They share the verifiers' plans and parameters, and nothing else: a proof's work is the hashes
+/// of its own opened paths and the weights at its own points, neither of which can be added up over
+/// proofs. Proofs that shall cost less together are made together, as a batch or a
+/// [`crate::Union`].
+pub fn verify_all<'a>(
+    proofs: &[(&'a Verifier, &Statement, &[u8])],
+) -> Vec<Result<&'a Report, VerifyError>> {
+    let verify = |(verifier, statement, bytes): &(&'a Verifier, &Statement, &[u8])| {
+        verifier.verify(statement, bytes)
+    };
+    proofs.par_iter().map(verify).collect()
 }
 
 /// What a replayed transcript leaves to be closed.

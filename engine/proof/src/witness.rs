@@ -8,6 +8,7 @@ use crate::plan::{
 };
 use crate::reads::{Read, read_of};
 use p3_field::{PrimeCharacteristicRing, PrimeField32};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use tg_tensor::element::Element;
@@ -441,9 +442,8 @@ type Run = (Vec<Vec<i32>>, Vec<Vec<Tensor>>);
 
 fn run(plan: &Plan, runner: &Runner, inputs: &[Vec<Tensor>]) -> Result<Run, RunError> {
     let program = &plan.program;
-    let mut values: Vec<Vec<i32>> = vec![Vec::new(); program.specs().len()];
-    let mut outputs = Vec::with_capacity(inputs.len());
-    for given in inputs {
+    let one = |given: &Vec<Tensor>| -> Result<(Vec<Vec<i32>>, Vec<Tensor>), RunError> {
+        let mut values: Vec<Vec<i32>> = vec![Vec::new(); program.specs().len()];
         let kept = &mut values;
         let made = runner.run_observed(given, &mut |operation, elements: Elements<'_>| {
             let value = program.value_of(operation).index();
@@ -454,8 +454,12 @@ fn run(plan: &Plan, runner: &Runner, inputs: &[Vec<Tensor>]) -> Result<Run, RunE
         for (index, tensor) in given.iter().enumerate() {
             values[index].extend(numbers(tensor));
         }
-        outputs.push(made);
-    }
+        Ok((values, made))
+    };
+    let all = inputs.par_iter().map(one).collect::<Result<Vec<_>, RunError>>()?;
+    let (all, outputs): (Vec<Vec<Vec<i32>>>, Vec<Vec<Tensor>>) = all.into_iter().unzip();
+    let of = |index: usize| all.iter().flat_map(|values| &values[index]).copied().collect();
+    let mut values: Vec<Vec<i32>> = (0..program.specs().len()).map(of).collect();
     for (index, value) in values.iter_mut().enumerate() {
         let id = ValueId { number: index as u32 };
         if let (Some(Place::Constant(constant)), true) = (program.place(id), is_weighed(plan, id)) {
@@ -503,14 +507,14 @@ fn round(
     rescaled: &Rescaled,
     sums: &[i32],
 ) -> (Vec<Vec<i32>>, Rounded) {
-    let Rescaled { rescale, bound, axis, clamping } = rescaled;
-    let widths = limb_widths(rescale, *bound);
+    let Rescaled { rescale, bound, widest, axis, clamping } = rescaled;
+    let widths = limb_widths(rescale, *bound, *widest);
     let count: usize = widths.iter().map(Vec::len).sum();
     let mut limbs = vec![Vec::with_capacity(sums.len()); count];
     let spec = plan.program.operations()[operation].spec;
     let mut clamped: Vec<Vec<i32>> = Vec::new();
     let mut rounded = Rounded::default();
-    let top = Top::new(*bound, rescale.pre_shift);
+    let top = Top::new(*bound, rescale.pre_shift, *widest);
     let columns = plan.layout_of(operation).side(1);
     let rows = plan.layout_of(operation).side(0);
     let mut cut = |from: usize, widths: &[u8], mut number: i64| {

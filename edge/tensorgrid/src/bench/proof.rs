@@ -25,14 +25,15 @@ use tg_tensor::{Model, Options, Runner, Tensor};
 pub(crate) const LONG_ABOUT: &str = "\
 Measure proofs that models were run
 
-One line for each model, mode and batch, on one thread. Public: the verifier has the weights. \
+One line for each model, mode and batch, on all cores. Public: the verifier has the weights. \
 Committed: it has a root of them, made once (setup_s). Zk: it has the weights, and of the inputs a \
 root. Measured are the models of --models; \
 digits, one and 64 inferences in a proof; vgg16, thirteen convolutions on 32 x 32 pixels, and \
 gpt2-block, a block of a transformer of 768 numbers and 12 heads on 64 tokens, both with random \
 weights.
 
-prove_cpu_s, prove_wall_s: making a proof, the run itself included; mean processor time and median.
+prove_cpu_s, prove_wall_s: making a proof, the run itself included; mean processor time of all \
+threads and median.
 verify_ms: verifying its bytes, median. rerun_ms: running the model again instead, median.
 macs: multiply-adds of all inferences; ns_per_mac, overhead: prove_cpu_s by these and by rerun_ms.
 rss_mb: the most memory while setting up, proving and verifying; where the system does not let the \
@@ -199,13 +200,16 @@ fn inputs(model: &Model, seed: usize) -> Vec<Tensor> {
     model.program().inputs().iter().map(|input| fill(&input.spec)).collect()
 }
 
-/// Seconds that this thread has been running, as the system accounts for it; 0 where it does not
-/// tell.
+/// Seconds that all threads of this process have been running, as the system accounts for it; 0
+/// where it does not tell. The threads that prove stay until the end.
 fn scheduled_s() -> f64 {
-    let bytes = files::read(Path::new("/proc/thread-self/schedstat"), SCHEDULED_BYTES_MAX);
-    let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
-    let nanoseconds = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-    nanoseconds.unwrap_or(0.0) / 1e9
+    let of = |task: &Path| {
+        let bytes = files::read(&task.join("schedstat"), SCHEDULED_BYTES_MAX);
+        let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
+        text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    tasks.map(|task| of(&task.path())).sum::<f64>() / 1e9
 }
 
 /// Sets the peak of memory back to what is used now. Where that is not possible the peak of the

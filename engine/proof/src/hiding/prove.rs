@@ -171,23 +171,26 @@ impl ZkProver {
         if found != expected {
             return Err(ProveError::Batch { found, expected });
         }
-        let witness = Witness::new(&self.setup.plan, &self.runner, inputs)?;
-        self.count()?;
-        let fits = "a program ran on these inputs";
-        let of_inputs = self.setup.seal_inputs(inputs, of_inputs).expect(fits);
-        let of_outputs = self.setup.seal_outputs(&witness.outputs, of_outputs).expect(fits);
-        let tensors = |sealed: &Option<Sealed>, shown: &[Vec<Tensor>]| match sealed {
-            Some(sealed) => Tensors::Committed(HidingRoot::of(&sealed.root)),
-            None => Tensors::Shown(shown.to_vec()),
-        };
-        let statement = ZkStatement {
-            inputs: tensors(&of_inputs, inputs),
-            outputs: tensors(&of_outputs, &witness.outputs),
-            context,
-        };
-        let sealed = [of_inputs, self.seal_weights(), of_outputs].into_iter().flatten().collect();
-        let proof = self.prove_witness(&statement, sealed, of_proof, [&witness; 2], false);
-        Ok((statement, proof))
+        rayon::scope(|_| {
+            let witness = Witness::new(&self.setup.plan, &self.runner, inputs)?;
+            self.count()?;
+            let fits = "a program ran on these inputs";
+            let of_inputs = self.setup.seal_inputs(inputs, of_inputs).expect(fits);
+            let of_outputs = self.setup.seal_outputs(&witness.outputs, of_outputs).expect(fits);
+            let tensors = |sealed: &Option<Sealed>, shown: &[Vec<Tensor>]| match sealed {
+                Some(sealed) => Tensors::Committed(HidingRoot::of(&sealed.root)),
+                None => Tensors::Shown(shown.to_vec()),
+            };
+            let statement = ZkStatement {
+                inputs: tensors(&of_inputs, inputs),
+                outputs: tensors(&of_outputs, &witness.outputs),
+                context,
+            };
+            let sealed =
+                [of_inputs, self.seal_weights(), of_outputs].into_iter().flatten().collect();
+            let proof = self.prove_witness(&statement, sealed, of_proof, [&witness; 2], false);
+            Ok((statement, proof))
+        })
     }
 
     /// Counts a proof about secret weights.

@@ -1,6 +1,6 @@
 //! Builds the plan: one pass over the operations that outputs depend on.
 
-use super::limits::{BATCH_MAX, CLEAR_MAX, LEAF_BITS_MAX, PlanError, TABLES_MAX};
+use super::limits::{CLEAR_MAX, LEAF_BITS_MAX, LIMB_BITS_MAX, PlanError, TABLES_MAX};
 use super::rescale::{Axis, Keys, Reach};
 use super::{
     At, Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup,
@@ -27,17 +27,17 @@ pub(crate) struct Hidden {
     pub(crate) outputs: bool,
 }
 
-/// The plan of a proof of `batch` inferences. Without constants they are secret.
-pub(crate) fn build(
+/// The plan of a proof whose limbs have at most `widest` bits.
+pub(super) fn with_limbs(
     program: Arc<Program>,
     batch: usize,
     constants: Option<&[Tensor]>,
     hidden: Hidden,
+    widest: u8,
 ) -> Result<Plan, PlanError> {
-    if !(1..=BATCH_MAX).contains(&batch) {
-        return Err(PlanError::Batch { found: batch, most: BATCH_MAX });
-    }
-    plan(Builder::new(program, batch, constants, hidden, None)?)
+    let mut builder = Builder::new(program, batch, constants, hidden, None)?;
+    builder.widest = widest;
+    plan(builder)
 }
 
 /// The plan of a proof about constants that lie in their commitment as the pins say.
@@ -68,6 +68,8 @@ pub(super) struct Builder {
     /// The constants, if the verifier has them.
     pub(super) constants: Vec<Tensor>,
     pub(super) batch: usize,
+    /// The most bits of a limb.
+    pub(super) widest: u8,
     pub(super) secret: bool,
     pub(super) hidden: Hidden,
     pub(super) pins: Option<Pins>,
@@ -111,6 +113,7 @@ impl Builder {
             program,
             constants: constants.unwrap_or_default().to_vec(),
             batch,
+            widest: LIMB_BITS_MAX,
             secret: constants.is_none(),
             hidden,
             pins,

@@ -15,8 +15,13 @@ pub(crate) const TABLE_MAX: i64 = 1 << 20;
 /// operation that asks for it. Planning takes time of a block, and must end soon for any program.
 pub(crate) const TABLES_MAX: u64 = 1 << 22;
 
-/// The most bits of a limb: tables of 4,096 entries are small beside the values of most networks.
+/// The bits of a limb where values are few: tables of 4,096 entries are small beside those of most
+/// networks.
 pub(crate) const LIMB_BITS_MAX: u8 = 12;
+
+/// How many bits a limb may have, of which a plan takes what needs the fewest cells: with many
+/// inferences a large table costs less than one more limb of every element.
+pub(crate) const LIMB_BITS: [u8; 4] = [LIMB_BITS_MAX, 14, 16, 18];
 
 /// The most look-ups, as bits. Far below p, so that no number of equal look-ups is 0 in the field.
 pub(crate) const LEAF_BITS_MAX: usize = 24;

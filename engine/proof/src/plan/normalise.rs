@@ -35,7 +35,7 @@
 //! many of these as are left of n - 11 i, so that together they have n.
 
 use super::build::Builder;
-use super::limits::{PlanError, TABLE_MAX};
+use super::limits::{LIMB_BITS_MAX, PlanError, TABLE_MAX};
 use super::rescale::{Reach, half, limbs, summed};
 use super::{ColumnId, Form, Layout, Lookup, Placed, Source, Table};
 use crate::field::{F, PRIME, bits_of, int};
@@ -119,7 +119,11 @@ impl Normal {
             last: index(hi),
             bits: 0,
             entries: (0..mantissas).map(entry).collect(),
-            negative: if lo < 0 { limbs(bits_of((1 - lo) as usize) as u8) } else { Vec::new() },
+            negative: if lo < 0 {
+                limbs(bits_of((1 - lo) as usize) as u8, LIMB_BITS_MAX)
+            } else {
+                Vec::new()
+            },
             excess: None,
         };
         let (least, most) = (normal.shift_of(first), normal.shift_of(normal.last));
@@ -146,7 +150,7 @@ impl Normal {
         if hi - lo + 3 > TABLE_MAX {
             return false;
         }
-        let widths = limbs(bits_of((to - hi).max(lo - from).max(1) as usize) as u8);
+        let widths = limbs(bits_of((to - hi).max(lo - from).max(1) as usize) as u8, LIMB_BITS_MAX);
         let most = 1_i64 << widths.iter().sum::<u8>();
         self.excess = Some(widths);
         to - (lo - most) < PRIME && hi + most - from < PRIME

@@ -159,7 +159,7 @@ impl Builder {
 
     fn wide_range(&mut self, constant: usize, column: ColumnId, spec: &Spec) {
         let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
-        let widths = limbs(bits_of((hi - lo + 1) as usize) as u8);
+        let widths = limbs(bits_of((hi - lo + 1) as usize) as u8, self.widest);
         let layout = self.columns[column.0].layout.clone();
         let bundle = self.bundle(Tree::Run);
         let zero = self.table(Table::Range { size: 1 });

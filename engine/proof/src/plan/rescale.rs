@@ -214,9 +214,9 @@ pub(crate) const fn half(shift: u8) -> i64 {
     if shift == 0 { 0 } else { 1 << (shift - 1) }
 }
 
-/// The widths of the limbs of a number of so many bits.
-pub(crate) fn limbs(bits: u8) -> Vec<u8> {
-    let count = bits.div_ceil(LIMB_BITS_MAX);
+/// The widths of the limbs of a number of so many bits, at most `widest` each.
+pub(crate) fn limbs(bits: u8, widest: u8) -> Vec<u8> {
+    let count = bits.div_ceil(widest);
     (0..count).map(|place| bits / count + u8::from(place < bits % count)).collect()
 }
 
@@ -229,20 +229,21 @@ pub(crate) struct Top {
 
 impl Top {
     /// That of accumulators within `bound`.
-    pub(crate) fn new(bound: i64, pre_shift: u8) -> Self {
+    pub(crate) fn new(bound: i64, pre_shift: u8, widest: u8) -> Self {
         let small = round_shift(bound, pre_shift);
         let width = (64 - (2 * small).leading_zeros()) as u8;
-        let bits = width.saturating_sub(LIMB_BITS_MAX);
+        let bits = width.saturating_sub(widest);
         Self { small, bits, size: ((2 * small) >> bits) + 1 }
     }
 }
 
 /// The limbs of what a rescale drops, lowest bits first: of e, of l, of d.
-pub(crate) fn limb_widths(rescale: &Rescale, bound: i64) -> [Vec<u8>; 3] {
+pub(crate) fn limb_widths(rescale: &Rescale, bound: i64, widest: u8) -> [Vec<u8>; 3] {
+    let limbs = |bits: u8| limbs(bits, widest);
     if rescale.pre_shift == 0 {
         return [Vec::new(), Vec::new(), limbs(rescale.shift)];
     }
-    let top = Top::new(bound, rescale.pre_shift);
+    let top = Top::new(bound, rescale.pre_shift, widest);
     [limbs(rescale.pre_shift), limbs(top.bits), limbs(rescale.shift)]
 }
 
@@ -256,7 +257,7 @@ impl Builder {
         axis: Axis,
     ) -> Result<(), PlanError> {
         let bound = reach.magnitude();
-        let widths = limb_widths(rescale, bound);
+        let widths = limb_widths(rescale, bound, self.widest);
         let spec = self.spec_of(operation);
         let keys = keys(rescale, reach);
         let clamping = self.clamping(operation, keys, rescale.shift, &spec)?;
@@ -314,8 +315,8 @@ impl Builder {
                 self.look_up(operation, table, Lookup::Clamp(operation), key);
             }
         }
-        let rescaled = Rescaled { rescale: rescale.clone(), bound, axis, clamping };
-        self.rescales.insert(operation, rescaled);
+        let (rescale, widest) = (rescale.clone(), self.widest);
+        self.rescales.insert(operation, Rescaled { rescale, bound, widest, axis, clamping });
         Ok(())
     }
 
@@ -334,14 +335,14 @@ impl Builder {
         let is_too_wide = numbers > TABLE_MAX;
         if lo <= keys.from && keys.to <= hi {
             // Without a shift nothing was dropped, and the element is told apart by itself.
-            let widths = if shift == 0 { Vec::new() } else { limbs(bits(numbers)) };
+            let widths = if shift == 0 { Vec::new() } else { limbs(bits(numbers), self.widest) };
             let last = keys.from + (1 << widths.iter().sum::<u8>()) - 1;
             let is_safe = shift == 0 || (keys.least <= keys.from && last <= keys.most);
             if is_safe && (is_too_wide || 2 * cells * (widths.len() as i64) < all_keys) {
                 return Ok(Clamping::Plain(keys.from, widths));
             }
         }
-        let widths = limbs(bits((keys.to - hi).max(lo - keys.from).max(1)));
+        let widths = limbs(bits((keys.to - hi).max(lo - keys.from).max(1)), self.widest);
         let excess = 1 << widths.iter().sum::<u8>();
         let range = hi - lo + 3;
         let by_excess = cells * (2 + widths.len() as i64) + (1 << bits(range));
@@ -355,7 +356,7 @@ impl Builder {
             Some(_) | None if is_safe && (is_too_wide || 2 * by_excess < all_keys) => {
                 Ok(Clamping::Excess(widths))
             }
-            Some(_) | None if is_too_wide => end(keys, spec)
+            Some(_) | None if is_too_wide => end(keys, spec, self.widest)
                 .map(Clamping::End)
                 .ok_or(PlanError::Wide { operation, numbers, most: TABLE_MAX }),
             Some(_) | None => Ok(Clamping::Keys),
@@ -500,7 +501,7 @@ impl Builder {
         u: &Form,
         low: &Form,
     ) -> Result<(), PlanError> {
-        let top = Top::new(bound, pre_shift);
+        let top = Top::new(bound, pre_shift, self.widest);
         let (least, most) = (half(pre_shift) - bound, half(pre_shift) + bound);
         let reach = ((top.size << top.bits) - top.small) << pre_shift;
         if reach - 1 - least >= PRIME || most + (top.small << pre_shift) >= PRIME {
@@ -562,14 +563,14 @@ pub(super) fn summed(widths: &[u8], columns: &mut impl Iterator<Item = ColumnId>
 }
 
 /// How to clamp at the only end that keys leave; `None` if that is not safe, or they leave both.
-fn end(keys: Keys, spec: &Spec) -> Option<End> {
+fn end(keys: Keys, spec: &Spec, widest: u8) -> Option<End> {
     let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
     let (at, sign, past, within) = match (keys.from < lo, hi < keys.to) {
         (false, true) => (hi, 1, keys.to - hi, hi - keys.from),
         (true, false) => (lo, -1, lo - keys.from, keys.to - lo),
         (true, true) | (false, false) => return None,
     };
-    let [outside, inside] = [past, within + 1].map(|numbers| limbs(bits(numbers)));
+    let [outside, inside] = [past, within + 1].map(|numbers| limbs(bits(numbers), widest));
     let [far, near] = [&outside, &inside].map(|widths| 1_i64 << widths.iter().sum::<u8>());
     let (first, last) = if sign > 0 { (at - near, at + far) } else { (at - far, at + near) };
     let is_safe = keys.least <= first && last <= keys.most;
@@ -616,6 +617,7 @@ fn spread(rescale: &Rescale, axis: Axis) -> Result<Spread, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::limits::LIMB_BITS;
     use tg_tensor::program::{MAGNITUDE_MAX, Multipliers};
 
     fn rescale(shift: u8, multiplier: i32, zero: i32) -> Rescale {
@@ -626,9 +628,11 @@ mod tests {
     #[test]
     fn limbs_cover_all_bits_and_stay_small() {
         for bits in 0..=30 {
-            let widths = limbs(bits);
-            assert_eq!(widths.iter().sum::<u8>(), bits);
-            assert!(widths.iter().all(|width| (1..=LIMB_BITS_MAX).contains(width)));
+            for widest in LIMB_BITS {
+                let widths = limbs(bits, widest);
+                assert_eq!(widths.iter().sum::<u8>(), bits);
+                assert!(widths.iter().all(|width| (1..=widest).contains(width)));
+            }
         }
     }
 

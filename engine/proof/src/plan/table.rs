@@ -2,9 +2,11 @@
 
 use super::{ColumnId, Layout};
 use crate::field::{EF, F, bits_of, eq_table, int};
-use crate::pcs::FOLD;
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
+
+/// Variables of the smallest table: enough for the first round of a large commitment.
+const TABLE_BITS_MIN: usize = 6;
 
 /// A table of keys with two values each. Keys follow each other without gaps; entries behind the
 /// last repeat it, so that a table has a power of two of them.
@@ -84,7 +86,7 @@ impl Table {
             | Self::Clamp { .. }
             | Self::Blocks { .. }
             | Self::Pairs { .. }
-            | Self::Entries { .. } => bits_of(self.size()).max(FOLD),
+            | Self::Entries { .. } => bits_of(self.size()).max(TABLE_BITS_MIN),
         }
     }
 

@@ -73,6 +73,10 @@ pub(crate) struct JobsArgs {
     #[arg(long)]
     pub(crate) scenario: Option<String>,
 
+    /// Let everybody be honest, to see that scenarios then say that they were not exercised.
+    #[arg(long)]
+    pub(crate) disarmed: bool,
+
     /// Seeds that run at the same time.
     #[arg(long, default_value_t = 2)]
     pub(crate) threads: usize,

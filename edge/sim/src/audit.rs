@@ -2,6 +2,7 @@
 //! hold. It knows nothing of how the ledger executes; that a payment is booked twice, a refund lost
 //! or a fee shared wrongly shows as a difference.
 
+mod complaints;
 mod fits;
 mod jobs;
 
@@ -9,13 +10,14 @@ use crate::{
     scan::Scan,
     violation::{Invariant, Violations},
 };
+use complaints::Complaints;
 use fits::fits;
 use jobs::JobBooks;
 use std::collections::{BTreeMap, BTreeSet};
 use tg_types::{
     amount::Amount,
     genesis::Genesis,
-    ids::{AccountId, NodeId, TxId},
+    ids::{AccountId, JobId, NodeId, TxId},
     key::{Domain, PublicKey},
     receipt::{BlockReceipt, Event, Receipt, Status},
     tick::Tick,
@@ -34,6 +36,7 @@ pub(crate) struct Audit {
     balances: BTreeMap<AccountId, i128>,
     stakes: BTreeMap<AccountId, StakeBook>,
     jobs: JobBooks,
+    complaints: Complaints,
     treasury: i128,
     burned: i128,
     next: BTreeMap<(AccountId, Lane), u64>,
@@ -54,17 +57,19 @@ fn units(amount: Amount) -> i128 {
 impl Audit {
     pub(crate) fn new(genesis: &Genesis, liars: &BTreeSet<PublicKey>) -> Self {
         let seats = genesis.validators().len();
+        let quorum = seats - (seats - 1) / 3;
         Self {
             balances: BTreeMap::new(),
             stakes: BTreeMap::new(),
             jobs: JobBooks::new(genesis.params()),
+            complaints: Complaints::new(quorum, units(genesis.params().jobs.complaint_bond)),
             treasury: units(genesis.treasury()),
             burned: 0,
             next: BTreeMap::new(),
             seen: BTreeSet::new(),
             reports: BTreeMap::new(),
             domain: genesis.domain(),
-            quorum: seats - (seats - 1) / 3,
+            quorum,
             liars: liars.iter().map(|key| AccountId::from(*key)).collect(),
             counts: BTreeMap::new(),
         }
@@ -196,7 +201,7 @@ impl Audit {
             Event::NodeSlashed { .. }
             | Event::NodeFined { .. }
             | Event::DisputeOpened { .. }
-            | Event::DisputeEnded { .. } => self.book_fault(by.is_some(), event, found),
+            | Event::DisputeEnded { .. } => self.book_fault(genesis, by.is_some(), event, found),
             Event::NodeAbsent { node, .. } => {
                 self.check_absence(by, node, found);
                 self.jobs.note(event, by.map(|(sender, _)| sender), found);
@@ -232,12 +237,12 @@ impl Audit {
             | Event::CapacityDrawn { .. }
             | Event::CapacityShown { .. }
             | Event::CapacityProved { .. }
-            | Event::CapacityMissed { .. }
-            | Event::Complained { .. }
+            | Event::CapacityMissed { .. } => {}
+            Event::Complained { .. }
             | Event::ComplaintJudged { .. }
             | Event::ComplaintUpheld { .. }
             | Event::ComplaintRejected { .. }
-            | Event::ComplaintLapsed { .. } => {}
+            | Event::ComplaintLapsed { .. } => self.book_complaint(event, found),
         }
     }
 
@@ -312,10 +317,78 @@ impl Audit {
         }
     }
 
+    /// Books what stands on complaints. Only results are complained about in simulations: inputs
+    /// always open.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only events of complaints come here")]
+    fn book_complaint(&mut self, event: &Event, found: &mut Violations) {
+        let (job, is_lost, is_found) = match event {
+            Event::Complained { job, by, bond, .. } => {
+                self.pay(by, -units(*bond));
+                return self.complaints.add(job, (*by, units(*bond)), found);
+            }
+            Event::ComplaintJudged { job, validator, opens } => {
+                return self.complaints.judge(job, (*validator, *opens), found);
+            }
+            Event::ComplaintUpheld { job, .. } => {
+                (job, false, self.complaints.has_found(job, false))
+            }
+            Event::ComplaintRejected { job, .. } => {
+                (job, true, self.complaints.has_found(job, true))
+            }
+            Event::ComplaintLapsed { job, .. } => {
+                let is_decided =
+                    [false, true].into_iter().any(|opens| self.complaints.has_found(job, opens));
+                (job, false, !is_decided)
+            }
+            _ => return found.add(Invariant::Money, format!("{event:?} is no complaint")),
+        };
+        found.check(is_found, Invariant::Authority, || format!("{event:?} without a quorum"));
+        match self.complaints.end(job) {
+            Some((_, bond)) if is_lost => self.burned += bond,
+            Some((by, bond)) => self.pay(&by, bond),
+            None => found.add(Invariant::Money, format!("{event:?}: nobody complained")),
+        }
+    }
+
+    /// Books what an owner loses for a result that does not open: a share of all it has at stake,
+    /// at least what the run was paid, which goes back to the client.
+    fn book_forfeit(
+        &mut self,
+        genesis: &Genesis,
+        (job, owner): (&JobId, &AccountId),
+        (amount, bounty): (i128, i128),
+        found: &mut Violations,
+    ) {
+        let Some((client, paid)) = self.jobs.bought(job) else {
+            return found.add(Invariant::Slashing, format!("{owner:?} is slashed for {job:?}"));
+        };
+        let held = self.held(owner);
+        let share = i128::from(genesis.params().jobs.complaint_slash_bps.points());
+        let due = (held * share / 10_000).max(paid).min(held);
+        self.lose(owner, (amount, due), found);
+        found.check(bounty == due.min(paid), Invariant::Money, || {
+            format!("{client:?} got {bounty} back for {job:?}, which cost {paid}")
+        });
+        self.pay(&client, bounty);
+        self.burned -= bounty;
+    }
+
     /// Books what objections and faults cost.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only events of faults come here")]
-    fn book_fault(&mut self, is_asked_for: bool, event: &Event, found: &mut Violations) {
+    fn book_fault(
+        &mut self,
+        genesis: &Genesis,
+        is_asked_for: bool,
+        event: &Event,
+        found: &mut Violations,
+    ) {
         match event {
+            Event::NodeSlashed { job, owner, amount, bounty, .. }
+                if self.complaints.has_found(job, false) =>
+            {
+                let taken = (units(*amount), units(*bounty));
+                self.book_forfeit(genesis, (job, owner), taken, found);
+            }
             Event::DisputeOpened { job, challenger, bond } => {
                 self.pay(challenger, -units(*bond));
                 self.jobs.dispute(job, *challenger, units(*bond), found);
@@ -473,6 +546,11 @@ impl Audit {
             let booked = self.jobs.disputed(id);
             found.check(booked == bond, Invariant::Money, || {
                 format!("{bond:?} stands on an objection to {id:?}, events explain {booked:?}")
+            });
+            let bond = scan.complaints.get(id).map_or(0, |it| units(it.bond));
+            let booked = self.complaints.bond(id);
+            found.check(booked == bond, Invariant::Money, || {
+                format!("{bond} stands on a complaint about {id:?}, events explain {booked}")
             });
         }
         if let Some(totals) = &scan.totals {

@@ -3,10 +3,11 @@
 //!
 //! For every scenario it is said before the run how likely a lie may pass; afterwards how many did,
 //! how likely that is, and what honesty and lies have earned. What was promised and did not hold
-//! makes the run fail.
+//! makes the run fail, and so does what did not happen often enough to say anything.
 
 mod cast;
 mod checker;
+mod complaint;
 mod court;
 mod grid;
 mod plan;
@@ -16,6 +17,7 @@ mod report;
 mod tally;
 mod tensor;
 mod theory;
+mod trigger;
 
 use crate::{
     args::JobsArgs,
@@ -49,7 +51,10 @@ pub(crate) fn run(args: &JobsArgs) -> Option<bool> {
         let tier = args.tier.as_ref().is_none_or(|tier| tier == tier_name(scenario.tier));
         tier && args.scenario.as_ref().is_none_or(|name| name == scenario.name)
     };
-    let scenarios: Vec<Scenario> = plan::all().into_iter().filter(is_asked).collect();
+    let mut scenarios: Vec<Scenario> = plan::all().into_iter().filter(is_asked).collect();
+    for scenario in &mut scenarios {
+        scenario.is_armed = !args.disarmed;
+    }
     if scenarios.is_empty() {
         let names: Vec<&str> = plan::all().iter().map(|scenario| scenario.name).collect();
         eprintln!("error: no such scenario");
@@ -60,49 +65,77 @@ pub(crate) fn run(args: &JobsArgs) -> Option<bool> {
     if !args.json {
         introduce(args);
     }
-    let (mut broken, mut unclear) = (Vec::new(), Vec::new());
-    let (mut earnings, mut seeds) = (Vec::new(), BTreeMap::<u64, SeedSum>::new());
+    let mut ending = Ending::default();
     for scenario in &scenarios {
         if !args.json {
             announce(scenario);
         }
         let (outcome, parts) = run_scenario(args, scenario);
-        for part in &parts {
-            seeds.entry(part.seed.unwrap_or(0)).or_default().add(part);
-        }
-        let name = scenario.title();
-        for promise in outcome.promises() {
-            match promise.verdict {
-                Verdict::Kept => {}
-                Verdict::Broken => broken.push(format!("{name}: not so: {}", promise.what)),
-                Verdict::Unclear => unclear.push(format!("{name}: {}", promise.what)),
-            }
-        }
-        for (seed, found) in &outcome.violations {
-            broken.push(format!("{name}: TG_SEED={seed} {found}"));
-        }
+        ending.add(&outcome, &parts);
         if args.json {
             println!("{}", outcome.to_json());
         } else {
             println!("{}", outcome.to_row());
-            earnings.extend(outcome.to_earnings());
         }
     }
     if !args.json {
-        let rows: Vec<String> = seeds.iter().map(|(seed, sum)| sum.to_row(*seed)).collect();
+        ending.print(began.elapsed().as_secs_f64());
+    }
+    Some(ending.broken.is_empty() && ending.idle.is_empty())
+}
+
+/// What is said after all scenarios.
+#[derive(Default)]
+struct Ending {
+    broken: Vec<String>,
+    unclear: Vec<String>,
+    /// What was not exercised.
+    idle: Vec<String>,
+    exercises: Vec<String>,
+    earnings: Vec<String>,
+    seeds: BTreeMap<u64, SeedSum>,
+}
+
+impl Ending {
+    /// Adds what a scenario came to, in all and with each seed.
+    fn add(&mut self, outcome: &Outcome, parts: &[Outcome]) {
+        for part in parts {
+            self.seeds.entry(part.seed.unwrap_or(0)).or_default().add(part);
+        }
+        let name = outcome.scenario.title();
+        for promise in outcome.promises() {
+            let what = promise.what;
+            match promise.verdict {
+                Verdict::Kept => {}
+                Verdict::Broken => self.broken.push(format!("{name}: not so: {what}")),
+                Verdict::Unclear => self.unclear.push(format!("{name}: {what}")),
+                Verdict::NotExercised => self.idle.push(format!("{name}: {what}")),
+            }
+        }
+        for (seed, found) in &outcome.violations {
+            self.broken.push(format!("{name}: TG_SEED={seed} {found}"));
+        }
+        self.earnings.extend(outcome.to_earnings());
+        self.exercises.extend(report::exercise_rows(outcome));
+    }
+
+    fn print(&self, seconds: f64) {
+        let rows: Vec<String> = self.seeds.iter().map(|(seed, sum)| sum.to_row(*seed)).collect();
         println!("\n{}\n{}", report::seeds_head(), rows.join("\n"));
-        println!("\n{}\n{}", report::earnings_head(), earnings.join("\n"));
+        println!("\n{}\n{}", report::earnings_head(), self.earnings.join("\n"));
         println!(
             "net is what each time earned after computing, in multiples of a run's pay; it pays \
              if computing a run costs more than that share of its pay\n"
         );
-        unclear.iter().for_each(|line| println!("UNCLEAR {line}"));
-        broken.iter().for_each(|line| println!("BROKEN {line}"));
-        let seconds = began.elapsed().as_secs_f64();
-        let (broken, unclear) = (broken.len(), unclear.len());
-        println!("{broken} promises broken, {unclear} unclear; {seconds:.0} s");
+        println!("{}\n{}\n", report::exercise_head(), self.exercises.join("\n"));
+        self.unclear.iter().for_each(|line| println!("UNCLEAR {line}"));
+        self.idle.iter().for_each(|line| println!("NOT EXERCISED {line}"));
+        self.broken.iter().for_each(|line| println!("BROKEN {line}"));
+        let [broken, idle, unclear] = [&self.broken, &self.idle, &self.unclear].map(Vec::len);
+        println!(
+            "{broken} promises broken, {idle} not exercised, {unclear} unclear; {seconds:.0} s"
+        );
     }
-    Some(broken.is_empty())
 }
 
 fn introduce(args: &JobsArgs) {
@@ -191,4 +224,38 @@ pub(crate) fn find(seed: u64, plant: Plant) -> Option<Violation> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        plan::{self, Checker, Scenario},
+        run_seed,
+        trigger::Trigger,
+    };
+
+    /// Whether something happens often enough in 60 jobs of a scenario of tier `sync`, as it is and
+    /// as changed.
+    fn check(name: &str, trigger: Trigger, change: impl FnOnce(&mut Scenario)) {
+        let is_asked = |it: &Scenario| it.title() == format!("sync/{name}");
+        let as_is = plan::all().into_iter().find(is_asked).expect("a scenario");
+        let mut changed = as_is;
+        change(&mut changed);
+        for (scenario, expected) in [(as_is, true), (changed, false)] {
+            let outcome = run_seed(&scenario, 1, 60, None);
+            let exercises = outcome.exercises();
+            let found = exercises.iter().find(|it| it.trigger == trigger).expect("it is asked for");
+            assert_eq!(found.is_enough(), expected, "{name}: {} times", found.fired);
+        }
+    }
+
+    /// Goal: a scenario with one part missing does not count as played, although all others do
+    /// their part. Method: friends that wait for objections, and nobody who objects.
+    #[test]
+    fn scenarios_with_a_part_missing_are_not_exercised() {
+        check("mute", Trigger::FriendFell, |it| it.checkers = &[Checker::Accepts]);
+        check("away", Trigger::StoodIn, |it| it.has_challengers = false);
+        check("framed", Trigger::Framed, |it| it.has_challengers = false);
+        check("framed", Trigger::Framed, |it| it.is_armed = false);
+    }
 }

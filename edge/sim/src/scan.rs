@@ -25,6 +25,7 @@ pub(crate) struct Scan {
     pub(crate) stakes: BTreeMap<AccountId, StakeEntry>,
     pub(crate) jobs: BTreeMap<JobId, JobEntry>,
     pub(crate) disputes: BTreeMap<JobId, DisputeEntry>,
+    pub(crate) complaints: BTreeMap<JobId, ComplaintEntry>,
     nodes: BTreeMap<NodeId, NodeEntry>,
     /// Lists by their numbers, pages by theirs.
     list_heads: BTreeMap<[u64; 2], ListHead>,
@@ -89,7 +90,10 @@ impl Scan {
                 let job = JobId::new(key.id());
                 self.disputes.extend(read(key, bytes, found).map(|entry| (job, entry)));
             }
-            Noun::Complaint => drop(read::<ComplaintEntry>(key, bytes, found)),
+            Noun::Complaint => {
+                let job = JobId::new(key.id());
+                self.complaints.extend(read(key, bytes, found).map(|entry| (job, entry)));
+            }
             Noun::List => self.add_list(key, bytes, found),
             Noun::Program => drop(read::<ProgramEntry>(key, bytes, found)),
             Noun::Piece => drop(read::<PieceEntry>(key, bytes, found)),
@@ -133,9 +137,10 @@ impl Scan {
         };
         let in_jobs: u128 = self.jobs.values().map(|job| units(job.escrow)).sum();
         let in_disputes: u128 = self.disputes.values().map(|it| units(it.bond)).sum();
+        let in_complaints: u128 = self.complaints.values().map(|it| units(it.bond)).sum();
         let counted = [
             ("balances", self.balances.values().sum(), totals.balances),
-            ("escrow", in_jobs + in_disputes, totals.escrow),
+            ("escrow", in_jobs + in_disputes + in_complaints, totals.escrow),
             ("staked", self.stakes.values().map(|stake| units(stake.active)).sum(), totals.staked),
             ("unbonding", self.stakes.values().map(unbonding).sum(), totals.unbonding),
         ];

@@ -111,6 +111,22 @@ fn fits_work(sender: AccountId, action: &Action, events: &[Event]) -> bool {
         (Action::Object { job }, [Event::DisputeOpened { job: of, challenger, .. }]) => {
             of == job && *challenger == sender
         }
+        (Action::Complain { job, .. }, [Event::Complained { job: of, by, .. }]) => {
+            of == job && *by == sender
+        }
+        (
+            Action::JudgeComplaint { job, opens },
+            [Event::ComplaintJudged { job: of, validator, opens: says }, rest @ ..],
+        ) => {
+            let follows = |event: &Event| match event {
+                Event::NodeSlashed { job: of, .. } | Event::ComplaintUpheld { job: of, .. } => {
+                    of == job && !opens
+                }
+                Event::ComplaintRejected { job: of, .. } => of == job && *opens,
+                _ => false,
+            };
+            of == job && *validator == sender && says == opens && rest.iter().all(follows)
+        }
         (Action::AnswerDispute { job, .. }, [Event::DisputeAnswered { job: of, node, .. }]) => {
             of == job && is_node(sender, node)
         }

@@ -177,6 +177,12 @@ impl JobBooks {
         self.jobs.extend(jobs);
     }
 
+    /// Who pays for a job, and what one run of it costs.
+    pub(super) fn bought(&self, job: &JobId) -> Option<(AccountId, i128)> {
+        let book = self.jobs.get(job)?;
+        Some((book.owner?, units(self.charges(&book.spec)?.of(1, 0)?)))
+    }
+
     /// What is locked for a job, if it was ever queued.
     pub(super) fn locked(&self, job: &JobId) -> Option<i128> {
         self.jobs.get(job).map(|book| book.locked)

@@ -2,6 +2,7 @@
 //! their money.
 
 use super::plan::{Checker, DISHONEST, PARTIES, Ploy, SLOTS, STAKE_TGRID, Scenario};
+use super::tally::Role;
 use crate::world::Purse;
 use std::collections::BTreeMap;
 use tg_types::{
@@ -20,7 +21,7 @@ use tg_types::{
 /// When a network starts.
 const START: Tick = Tick::new(1_800_000_000_000);
 
-/// Seats of the genesis; nobody votes here.
+/// Seats of the genesis. Nobody votes about blocks here, but they judge complaints.
 const SEATS: usize = 4;
 
 /// An owner with its node.
@@ -38,6 +39,14 @@ impl Party {
     /// Whether it plays by the rules in every role.
     pub(super) fn is_honest(&self) -> bool {
         self.ploy == Ploy::Honest && self.checker == Checker::Honest
+    }
+
+    /// Whether it plays by the rules in this one.
+    pub(super) fn is_honest_in(&self, role: Role) -> bool {
+        match role {
+            Role::Run => self.ploy == Ploy::Honest,
+            Role::Check | Role::Challenge => self.checker == Checker::Honest,
+        }
     }
 
     /// What registers its node.
@@ -68,6 +77,8 @@ pub(super) struct Cast {
     pub(super) parties: Vec<Party>,
     by_node: BTreeMap<NodeId, usize>,
     by_account: BTreeMap<AccountId, usize>,
+    /// Owners of the seats of the genesis.
+    pub(super) seats: Vec<AccountId>,
     pub(super) client: AccountId,
     pub(super) stranger: AccountId,
 }
@@ -86,7 +97,7 @@ impl Cast {
     pub(super) fn new(seed: u64, scenario: &Scenario) -> Self {
         let party = |index: usize| {
             let (owner, node) = (purse(seed, "owner", index), purse(seed, "node", index));
-            let turn = index.checked_sub(PARTIES - DISHONEST);
+            let turn = index.checked_sub(PARTIES - DISHONEST).filter(|_| scenario.is_armed);
             let (ploy, checker) = match turn {
                 Some(turn) => (
                     scenario.ploys[turn % scenario.ploys.len()],
@@ -105,6 +116,7 @@ impl Cast {
             by_account: places()
                 .flat_map(|(party, place)| [(party.account, place), (party.owner, place)])
                 .collect(),
+            seats: (0..SEATS).map(|index| purse(seed, "seat", index).account).collect(),
             client: purse(seed, "client", 0).account,
             stranger: purse(seed, "stranger", 0).account,
             parties,
@@ -144,6 +156,7 @@ impl Cast {
         let parties = self.parties.iter();
         let mut allocations: Vec<(AccountId, Amount)> =
             parties.flat_map(|party| [(party.owner, rich), (party.account, rich)]).collect();
+        allocations.extend(self.seats.iter().map(|seat| (*seat, tgrid(1_000))));
         allocations.push((self.client, tgrid(1_000_000)));
         allocations.push((self.stranger, tgrid(1_000_000)));
         let mut params = Params { capacity: CapacityParams::OFF, ..Params::local() };

@@ -18,7 +18,7 @@ use tg_types::{
 };
 
 /// One right result in so many is objected to by checkers that do so.
-const OBJECTS_EACH: u32 = 10;
+pub(super) const OBJECTS_EACH: u32 = 10;
 
 impl Play {
     /// The checkers' turn, and that of a provider's accomplice.
@@ -78,16 +78,25 @@ impl Play {
         if !duty.is_counted {
             duty.is_counted = true;
             self.tally.line(Role::Check, checker.name()).count += 1;
+            // Computing takes time, in which others vouch unseen.
+            let others_are_hasty = self.scenario.checkers.contains(&Checker::Hasty);
+            if others_are_hasty && checker != Checker::Hasty {
+                return;
+            }
         }
         match checker {
             Checker::Silent => return,
             Checker::Idle => duty.found = Some(Found::Right),
-            Checker::Accepts | Checker::Objects if is_friend => duty.found = Some(Found::Right),
+            Checker::Accepts | Checker::Hasty | Checker::Objects if is_friend => {
+                duty.found = Some(Found::Right);
+            }
             Checker::Honest
             | Checker::Accepts
+            | Checker::Hasty
             | Checker::Objects
             | Checker::Frames
-            | Checker::Greedy => {
+            | Checker::Greedy
+            | Checker::Allied => {
                 if is_first {
                     duty.found = Some(self.find((party, &mut *duty), job, held));
                 }
@@ -156,7 +165,9 @@ impl Play {
         let checker = self.cast.parties[party].checker;
         let name = checker.name();
         let is_shown = self.cast.parties[held.party].ploy != Ploy::Unshown;
-        let is_asked = is_shown && checker != Checker::Greedy;
+        let is_allied = |other: &usize| self.cast.parties[*other].checker == Checker::Allied;
+        let shares = checker == Checker::Allied && job.duties.keys().any(is_allied);
+        let is_asked = is_shown && checker != Checker::Greedy && !shares;
         if let (Some(ran), Some(lot), true) = (&held.ran, &duty.lot, is_asked) {
             let drawn = drawn_tiles(self.works.program(), lot);
             let computed = u32::try_from(drawn.len()).unwrap_or(TILES);
@@ -167,7 +178,9 @@ impl Play {
                 return Found::Right;
             }
         }
-        self.tally.line(Role::Check, name).cost += cost_of(TILES);
+        // There are two checkers where tiles are drawn.
+        let cost = if shares { cost_of(TILES) / 2 } else { cost_of(TILES) };
+        self.tally.line(Role::Check, name).cost += cost;
         duty.is_whole = duty.lot.is_some();
         // All find the same, so it is computed once; everybody pays for it.
         let Asked { task, salt } = job.asked;

@@ -4,6 +4,7 @@ use super::{
     plan::{Checker, Ploy},
     play::{Held, Job, Play},
     tally::Role,
+    trigger::Trigger,
 };
 use rand::RngExt as _;
 use tg_ledger::{DisputeEntry, JobEntry, Turn};
@@ -21,8 +22,12 @@ use tg_tensor::{
 use tg_types::{
     codec::{Decode as _, Encode as _},
     ids::{AccountId, JobId},
+    reason::Reason,
     tx::{Action, DisputeAnswer, DisputeEvidence},
 };
+
+/// Where the money of those is counted who object to what they have nothing to do with.
+const STRANGER: &str = "stranger";
 
 /// How a challenger goes about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +70,12 @@ impl Challenge {
 
     /// Somebody who has nothing to do with it.
     pub(super) const fn stranger(account: AccountId) -> Self {
-        Self::new(account, Style::Wanders, (Role::Challenge, "stranger"))
+        Self::new(account, Style::Wanders, (Role::Challenge, STRANGER))
     }
 
     /// Somebody who knows a checker that will state something false.
     pub(super) const fn framer(account: AccountId) -> Self {
-        Self::new(account, Style::Frames, (Role::Challenge, "stranger"))
+        Self::new(account, Style::Frames, (Role::Challenge, STRANGER))
     }
 
     /// The provider's own owner: what it gets belongs to the run.
@@ -81,6 +86,28 @@ impl Challenge {
     /// Where its money is counted.
     pub(super) const fn line(&self) -> (Role, &'static str) {
         self.line
+    }
+
+    /// Whether it knows somebody who states something false.
+    pub(super) const fn is_framing(&self) -> bool {
+        matches!(self.style, Style::Frames)
+    }
+
+    /// What it means that it was won or lost for this reason, if a scenario is there for that.
+    pub(super) fn ended(&self, why: Reason) -> Option<Trigger> {
+        let is_shown = why == Reason::ResultRefuted;
+        let is_won = is_shown || why == Reason::ResultUndefended;
+        match self.style {
+            Style::Knows if is_won => {
+                Some(if is_shown { Trigger::Refuted } else { Trigger::Undefended })
+            }
+            Style::Accomplice if is_won => Some(Trigger::Helped),
+            Style::Wanders if !is_won => {
+                let is_stranger = self.line.1 == STRANGER;
+                Some(if is_stranger { Trigger::FalseChallenge } else { Trigger::FalseCheck })
+            }
+            Style::Knows | Style::Wanders | Style::Accomplice | Style::Frames => None,
+        }
     }
 
     /// Whether it objects in good faith.
@@ -109,7 +136,8 @@ impl Play {
         let says_nothing = match party.ploy {
             Ploy::NoAnswer | Ploy::Accomplice | Ploy::Late | Ploy::Copied => true,
             Ploy::Mute | Ploy::Away => true,
-            Ploy::Honest | Ploy::Unshown | Ploy::Lazy | Ploy::Middle | Ploy::Last => false,
+            Ploy::Honest | Ploy::Unshown | Ploy::Unreadable => false,
+            Ploy::Lazy | Ploy::Middle | Ploy::Last => false,
             Ploy::Garbage | Ploy::Withheld | Ploy::FakeOutput => false,
         };
         if says_nothing {

@@ -80,6 +80,8 @@ pub(super) enum Ploy {
     Away,
     /// Its work, but it shows nobody what drawn tiles read.
     Unshown,
+    /// Its work, but what it hands over is garbage that the client cannot open.
+    Unreadable,
 }
 
 impl Ploy {
@@ -100,12 +102,13 @@ impl Ploy {
             Self::Mute => "mute",
             Self::Away => "away",
             Self::Unshown => "unshown",
+            Self::Unreadable => "unreadable",
         }
     }
 
     /// Whether its results are wrong or cannot be checked.
     pub(super) const fn lies(self) -> bool {
-        !matches!(self, Self::Honest | Self::Away | Self::Unshown)
+        !matches!(self, Self::Honest | Self::Away | Self::Unshown | Self::Unreadable)
     }
 }
 
@@ -114,8 +117,10 @@ impl Ploy {
 pub(super) enum Checker {
     /// Its work.
     Honest,
-    /// Its work, but accepts whatever a dishonest provider says.
+    /// Its work, but accepts whatever a dishonest provider says, unless somebody objects first.
     Accepts,
+    /// The same before anybody else has looked.
+    Hasty,
     /// Its work, but objects to one right result in ten.
     Objects,
     /// Nothing.
@@ -127,6 +132,8 @@ pub(super) enum Checker {
     Frames,
     /// Its work, but says that it was shown nothing and recomputes the whole run for more pay.
     Greedy,
+    /// The same, but only beside a friend with whom it shares the work.
+    Allied,
 }
 
 impl Checker {
@@ -135,18 +142,20 @@ impl Checker {
         match self {
             Self::Honest => "honest",
             Self::Accepts => "accepts",
+            Self::Hasty => "hasty",
             Self::Objects => "objects",
             Self::Silent => "silent",
             Self::Idle => "idle",
             Self::Frames => "frames",
             Self::Greedy => "greedy",
+            Self::Allied => "allied",
         }
     }
 
     /// Whether it lies for its own good and not for a friend's.
     pub(super) const fn is_alone(self) -> bool {
         match self {
-            Self::Honest | Self::Accepts => false,
+            Self::Honest | Self::Accepts | Self::Hasty | Self::Allied => false,
             Self::Objects | Self::Silent | Self::Idle | Self::Frames | Self::Greedy => true,
         }
     }
@@ -156,11 +165,13 @@ impl Checker {
         match self {
             Self::Honest => "does its work",
             Self::Accepts => "accepts what friends say",
+            Self::Hasty => "accepts what friends say before others have looked",
             Self::Objects => "objects to right results",
             Self::Silent => "does nothing",
             Self::Idle => "accepts without looking",
             Self::Frames => "frames providers that are away, with a challenger,",
             Self::Greedy => "recomputes what was shown to it",
+            Self::Allied => "recomputes, with a friend, what was shown to it",
         }
     }
 }
@@ -182,6 +193,9 @@ pub(super) struct Scenario {
     pub(super) sample: Option<u8>,
     /// How long a job may take.
     pub(super) expires_after: DurationMs,
+    /// Whether the dishonest ones are. If not, nothing that it is there for happens, and a run must
+    /// say so.
+    pub(super) is_armed: bool,
 }
 
 /// Scenarios that are added up for a seed.
@@ -229,6 +243,7 @@ const fn lying(name: &'static str, ploys: &'static [Ploy]) -> Scenario {
         checkers_drawn: None,
         sample: None,
         expires_after: EXPIRES_AFTER,
+        is_armed: true,
     }
 }
 
@@ -241,7 +256,7 @@ const fn away(name: &'static str, checkers: &'static [Checker]) -> Scenario {
 }
 
 /// All scenarios of one tier; the tier is set by [`all`].
-const EACH: [Scenario; 19] = [
+const EACH: [Scenario; 20] = [
     checking("honest", &[Checker::Honest]),
     lying("lazy", &[Ploy::Lazy]),
     lying("middle-tile", &[Ploy::Middle]),
@@ -253,7 +268,8 @@ const EACH: [Scenario; 19] = [
     lying("no-answer", &[Ploy::NoAnswer]),
     lying("accomplice", &[Ploy::Accomplice]),
     Scenario { expires_after: EXPIRES_SOON, ..lying("late", &[Ploy::Late]) },
-    lying("mute", &[Ploy::Mute]),
+    Scenario { checkers: &[Checker::Hasty], ..lying("mute", &[Ploy::Mute]) },
+    Scenario { checkers: &[Checker::Honest], ..lying("unreadable", &[Ploy::Unreadable]) },
     away("away", &[Checker::Honest]),
     away("framed", &[Checker::Frames]),
     checking("false-checkers", &[Checker::Objects]),
@@ -294,7 +310,7 @@ const fn sampled(name: &'static str, ploys: &'static [Ploy]) -> Scenario {
 
 /// Audits by tiles. The program is small, but the parameters are such that the ledger draws tiles
 /// of it as of a large one. Here it matters how much of a run is wrong.
-const SAMPLED: [Scenario; 8] = [
+const SAMPLED: [Scenario; 9] = [
     sampled("lazy-sampled", &[Ploy::Lazy]),
     sampled("middle-tile-sampled", &[Ploy::Middle]),
     sampled("last-tile-sampled", &[Ploy::Last]),
@@ -303,6 +319,7 @@ const SAMPLED: [Scenario; 8] = [
     Scenario { checkers: &[Checker::Idle], ..sampled("idle-sampled", &[Ploy::Honest]) },
     Scenario { checkers: &[Checker::Honest], ..sampled("unshown-sampled", &[Ploy::Unshown]) },
     Scenario { checkers: &[Checker::Greedy], ..sampled("greedy-sampled", &[Ploy::Honest]) },
+    Scenario { checkers: &[Checker::Allied], ..sampled("allied-sampled", &[Ploy::Honest]) },
 ];
 
 /// Every scenario, in the order in which they run.

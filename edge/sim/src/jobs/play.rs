@@ -2,12 +2,13 @@
 //! and what happened is counted.
 
 use super::{
-    cast::Cast,
+    cast::{Cast, Party},
     court::Challenge,
     grid::{Grid, Told},
     plan::{Checker, PARTIES, PAY, Ploy, RUN_MAX, STAKE_TGRID, Scenario, UNFINISHED},
     tally::{Role, Tally},
     tensor::{Ran, Works},
+    trigger::Trigger,
 };
 use crate::{
     planted::Plant,
@@ -32,7 +33,10 @@ use tg_types::{
 const BLOCKS_MAX: u64 = 6_000;
 
 /// One right result in so many is objected to by a stranger, where there are some.
-const STRANGER_EACH: u32 = 20;
+pub(super) const STRANGER_EACH: u32 = 20;
+
+/// The same whenever somebody has vouched for the result of a provider that is away.
+pub(super) const TEMPTED_EACH: u32 = 4;
 
 /// What a job asks for.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +135,9 @@ pub(super) struct Play {
     /// Seals and results of others that everybody has seen, the latest last.
     pub(super) seen: Vec<(usize, OpenedResult)>,
     /// Jobs that are placed.
-    active: BTreeMap<JobId, Job>,
+    pub(super) active: BTreeMap<JobId, Job>,
+    /// Settled jobs about whose results the client complains, and their providers.
+    pub(super) complaints: BTreeMap<JobId, usize>,
     /// What jobs ask for that wait.
     waiting: BTreeMap<JobId, Asked>,
     /// Salts by their marks, from the packages of jobs.
@@ -157,6 +163,7 @@ impl Play {
             letters: BTreeMap::new(),
             seen: Vec::new(),
             active: BTreeMap::new(),
+            complaints: BTreeMap::new(),
             waiting: BTreeMap::new(),
             salts: BTreeMap::new(),
             jobs_max: jobs,
@@ -208,7 +215,7 @@ impl Play {
     }
 
     fn unfinished(&self) -> usize {
-        self.active.len() + self.waiting.len()
+        self.active.len() + self.waiting.len() + self.complaints.len()
     }
 
     /// Keeps some more jobs waiting than can be done at once.
@@ -335,8 +342,13 @@ impl Play {
             Event::ResultNotDrawn { job } => self.with(job, |job| job.is_drawn = Some(false)),
             Event::JobSettled { job, .. } => {
                 self.tally.settled += 1;
-                let is_lie = self.active.get(job).and_then(|job| job.held.as_ref());
-                self.tally.lies_accepted += u64::from(is_lie.is_some_and(|held| held.is_lie));
+                self.tally.fire(Trigger::Settled);
+                let held = self.active.get(job).and_then(|job| job.held.as_ref());
+                if held.is_some_and(|held| held.is_lie) {
+                    self.tally.lies_accepted += 1;
+                    self.tally.fire(Trigger::Passed);
+                }
+                self.complain(job);
                 self.active.remove(job);
             }
             Event::JobFailed { job, .. } => {
@@ -349,7 +361,28 @@ impl Play {
                 self.active.remove(job);
                 self.waiting.remove(job);
             }
+            Event::CheckPassed { node, .. } => {
+                self.note(node, |it| (it.is_honest_in(Role::Check), Trigger::Checked));
+            }
+            Event::CheckMissed { node, .. } => {
+                self.note(node, |it| (it.checker == Checker::Silent, Trigger::Silence));
+            }
+            Event::CheckRefused { node, .. } => {
+                self.note(node, |it| (it.checker == Checker::Idle, Trigger::Guess));
+            }
+            Event::Complained { job, .. } => self.judge_complaint(job),
+            Event::ComplaintUpheld { job, .. } => self.end_complaint(job, true),
+            Event::ComplaintRejected { job, .. } => self.end_complaint(job, false),
+            Event::TilesNotShown { .. } => self.tally.fire(Trigger::Whole),
             _ => self.count(event),
+        }
+    }
+
+    /// Counts what a node has done, if it is what a scenario is there for.
+    fn note(&mut self, node: &NodeId, what: impl FnOnce(&Party) -> (bool, Trigger)) {
+        let party = self.cast.of_node(node).map(|party| &self.cast.parties[party]);
+        if let Some((true, trigger)) = party.map(what) {
+            self.tally.fire(trigger);
         }
     }
 
@@ -374,12 +407,18 @@ impl Play {
         self.tally.line(Role::Run, name).count += 1;
     }
 
+    const fn has_challengers(&self) -> bool {
+        self.scenario.has_challengers && self.scenario.is_armed
+    }
+
     /// A result is shown: a stranger may object to it, right as it is.
     fn tempt(&mut self, id: &JobId, node: &NodeId) {
         let party = self.cast.of_node(node).map(|party| &self.cast.parties[party]);
         let is_honest = party.is_some_and(|party| party.is_honest());
-        if self.scenario.has_challengers
-            && is_honest
+        // What those lose who object to anything would hide what it costs to frame somebody.
+        let all_honest = !self.scenario.checkers.contains(&Checker::Frames);
+        if self.has_challengers()
+            && (is_honest && all_honest)
             && self.chance.random_range(0..STRANGER_EACH) == 0
         {
             let stranger = self.cast.stranger;
@@ -395,14 +434,14 @@ impl Play {
     fn tempt_again(&mut self, id: &JobId) {
         let provider = self.active.get(id).and_then(|job| job.held.as_ref()).map(|held| held.party);
         let is_away = provider.is_some_and(|party| self.cast.parties[party].ploy == Ploy::Away);
-        let entry = self.grid.job(id).filter(|_| is_away && self.scenario.has_challengers);
+        let entry = self.grid.job(id).filter(|_| is_away && self.has_challengers());
         let first = entry.as_ref().and_then(|entry| entry.stand_ins().next());
         let Some(first) = first.and_then(|check| self.cast.of_node(&check.node)) else { return };
         let is_framer = self.cast.parties[first].checker == Checker::Frames;
         let stranger = self.cast.stranger;
         let is_new = self.active.get(id).is_some_and(|job| !job.intents.contains_key(&stranger));
         let all_honest = !self.scenario.checkers.contains(&Checker::Frames);
-        let objects = all_honest && self.chance.random_range(0..STRANGER_EACH) == 0;
+        let objects = all_honest && self.chance.random_range(0..TEMPTED_EACH) == 0;
         if is_new && (is_framer || objects) {
             let challenge = if is_framer { Challenge::framer } else { Challenge::stranger };
             self.with(id, |job| {
@@ -448,7 +487,8 @@ impl Play {
             Event::NodeSlashed { job, node, amount, bounty, .. } => {
                 let role = self.role_in(job, node);
                 self.book(node, role, -i128::from(amount.units()));
-                self.tally.honest_slashed += u64::from(self.is_honest(node));
+                self.tally.honest_slashed += u64::from(self.is_honest_in(node, role));
+                self.fell(job, node, role);
                 let challenge = self.active.get(job).and_then(|job| job.challenge.as_ref());
                 if let Some((role, name)) = challenge.map(|challenge| challenge.line()) {
                     self.tally.line(role, name).income += i128::from(bounty.units());
@@ -457,7 +497,7 @@ impl Play {
             Event::NodeFined { job, node, amount, .. } => {
                 let role = self.role_in(job, node);
                 self.book(node, role, -i128::from(amount.units()));
-                self.tally.honest_fined += u64::from(self.is_honest(node));
+                self.tally.honest_fined += u64::from(self.is_honest_in(node, role));
             }
             Event::DisputeOpened { job, challenger, .. } => self.open(job, challenger),
             Event::ClaimPicked { .. } => self.tally.picks += 1,
@@ -467,15 +507,35 @@ impl Play {
         }
     }
 
-    fn is_honest(&self, node: &NodeId) -> bool {
+    fn is_honest_in(&self, node: &NodeId, role: Role) -> bool {
         let party = self.cast.of_node(node).map(|party| &self.cast.parties[party]);
-        party.is_some_and(|party| party.is_honest())
+        party.is_some_and(|party| party.is_honest_in(role))
+    }
+
+    /// Stake was lost: counts it if a scenario is there for that.
+    fn fell(&mut self, job: &JobId, node: &NodeId, role: Role) {
+        let checker = self.cast.of_node(node).map(|party| self.cast.parties[party].checker);
+        let challenge = self.active.get(job).and_then(|job| job.challenge.as_ref());
+        let trigger = match (role, challenge) {
+            (Role::Run, None) if self.complaints.contains_key(job) => return,
+            (Role::Run, None) => Trigger::NotShown,
+            (Role::Check, Some(challenge)) if checker == Some(Checker::Hasty) => {
+                debug_assert!(challenge.is_honest(), "nobody else objects to lies");
+                Trigger::FriendFell
+            }
+            (Role::Check, Some(it)) if it.is_framing() && checker == Some(Checker::Frames) => {
+                Trigger::Framed
+            }
+            (Role::Run, Some(_)) | (Role::Check | Role::Challenge, _) => return,
+        };
+        self.tally.fire(trigger);
     }
 
     /// Whether a node has to do with a job as its provider or as a checker.
     fn role_in(&self, job: &JobId, node: &NodeId) -> Role {
         let held = self.active.get(job).and_then(|job| job.held.as_ref());
-        let provider = held.map(|held| self.cast.parties[held.party].node);
+        let party = held.map(|held| held.party).or(self.complaints.get(job).copied());
+        let provider = party.map(|party| self.cast.parties[party].node);
         if provider == Some(*node) { Role::Run } else { Role::Check }
     }
 
@@ -516,6 +576,9 @@ impl Play {
         let Some(challenge) = &job.challenge else { return };
         let is_honest = challenge.is_honest();
         let (role, name) = challenge.line();
+        if let Some(trigger) = challenge.ended(why) {
+            self.tally.fire(trigger);
+        }
         let fees = job.challenge_fees;
         let provider = job.held.as_ref().map(|held| held.party);
         let defender = job.defender;
@@ -530,6 +593,9 @@ impl Play {
         let node = provider.map(|provider| self.cast.parties[provider].node);
         if let Some(defender) = defender.or(node) {
             let role = if Some(defender) == node { Role::Run } else { Role::Check };
+            if role == Role::Check {
+                self.tally.fire(Trigger::StoodIn);
+            }
             self.book(&defender, role, bond / 2);
         }
     }

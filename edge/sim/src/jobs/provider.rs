@@ -6,6 +6,7 @@ use super::{
     tally::{Role, cost_of},
     tensor::{Ran, TILES, Tile, Wrong},
     theory::{self, Odds},
+    trigger::Trigger,
 };
 use rand::RngExt as _;
 use tg_ledger::{JobEntry, Run, RunState};
@@ -48,6 +49,7 @@ impl Play {
                 entry.runs.as_slice().iter().map(|run| run.owner).collect();
             let bound = self.bound(ploy, &held, &owners);
             self.tally.lies.entry(ploy.name()).or_default().push(bound);
+            self.tally.fire(Trigger::Lied(ploy));
         }
         let letters = self.letters.entry(party).or_default();
         letters.commits.push(Sealed { job: *id, seal: held.seal });
@@ -80,7 +82,9 @@ impl Play {
         }
         let all: Vec<Tile> = (0..TILES).map(Tile::numbered).collect();
         let (tiles, how) = match ploy {
-            Ploy::Honest | Ploy::Away | Ploy::Unshown => (Vec::new(), Wrong::MadeUp),
+            Ploy::Honest | Ploy::Away | Ploy::Unshown | Ploy::Unreadable => {
+                (Vec::new(), Wrong::MadeUp)
+            }
             Ploy::Withheld | Ploy::FakeOutput => (Vec::new(), Wrong::MadeUp),
             Ploy::Lazy => (self.some_tiles(LAZY_TILES), Wrong::MadeUp),
             Ploy::Middle | Ploy::Garbage => (vec![Tile::numbered(MIDDLE)], Wrong::OneElement),
@@ -176,7 +180,8 @@ pub(super) fn odds(
             scenario.sample.map_or(1.0, |draws| theory::sampled(share, draws))
         }
         Ploy::Honest | Ploy::Away | Ploy::Withheld | Ploy::Copied | Ploy::Garbage => 1.0,
-        Ploy::FakeOutput | Ploy::Accomplice | Ploy::Mute | Ploy::Unshown => 1.0,
+        Ploy::FakeOutput | Ploy::Accomplice | Ploy::Mute => 1.0,
+        Ploy::Unshown | Ploy::Unreadable => 1.0,
         // Whoever is drawn, the result is not shown.
         Ploy::NoAnswer | Ploy::Late => {
             return Odds { drawn, checkers, detection: 1.0, honest: 1, dishonest: 0 };
@@ -188,7 +193,8 @@ pub(super) fn odds(
 /// Tiles that a ploy gets wrong.
 pub(super) const fn wrong_tiles(ploy: Ploy) -> u32 {
     match ploy {
-        Ploy::Honest | Ploy::Away | Ploy::Unshown | Ploy::Withheld | Ploy::FakeOutput => 0,
+        Ploy::Honest | Ploy::Away | Ploy::Unshown | Ploy::Unreadable => 0,
+        Ploy::Withheld | Ploy::FakeOutput => 0,
         Ploy::Lazy => LAZY_TILES,
         Ploy::Middle | Ploy::Last | Ploy::Garbage => 1,
         Ploy::Copied | Ploy::NoAnswer | Ploy::Accomplice | Ploy::Late | Ploy::Mute => TILES,

@@ -1,12 +1,14 @@
 //! What a scenario came to, and whether what was promised holds.
 
 use super::{
+    complaint::CLIENT,
     plan::{
         CHANCE_MIN, COST_PERCENT, Checker, DISHONEST, Group, PARTIES, Ploy, SIGMA_MAX, Scenario,
         tier_name,
     },
     tally::{Line, Role, Tally},
     theory,
+    trigger::{self, Exercise},
 };
 use crate::violation::Violation;
 use serde_json::{Value, json};
@@ -27,6 +29,15 @@ const ERRORS_MIN: f64 = 3.0;
 /// Earnings that lie closer together than this are the same: they are multiples of a millionth.
 const ROUNDING: f64 = 1e-9;
 
+/// A checker that recomputes what was shown to it may gain only where computing a run costs less of
+/// its pay than this: `docs/protocol.md`, tiles that are not shown.
+const GREED_PAYS_BELOW: f64 = 1.0 / 3.0;
+
+/// Two checkers that know each other and share that work may gain so much with a check at most, in
+/// multiples of a run's pay: it is paid 30 % more, and half a run instead of a tenth costs 20 %
+/// more. That is a known limit, not something that is prevented.
+const ALLIES_GAIN_MAX: f64 = 0.1;
+
 /// What a scenario came to.
 pub(super) struct Outcome {
     pub(super) scenario: Scenario,
@@ -46,6 +57,8 @@ pub(super) enum Verdict {
     Broken,
     /// Too little happened to tell.
     Unclear,
+    /// What it is about did not happen, or less often than was fixed before the run.
+    NotExercised,
 }
 
 /// Something that is promised.
@@ -104,11 +117,33 @@ impl Outcome {
             let what = format!("lies are noticed as often as theory says ({sigma:+.2} sigma)");
             promises.push(promise(&what, sigma.abs() <= SIGMA_MAX));
         }
+        self.promise_exercises(&mut promises);
         self.promise_runs(&mut promises);
         self.promise_away(&mut promises);
         self.promise_friends(&mut promises);
         self.promise_checks(&mut promises);
+        self.promise_complaints(&mut promises);
         promises
+    }
+
+    /// What the scenario is there for, how often that must have happened, and how often it has.
+    pub(super) fn exercises(&self) -> Vec<Exercise> {
+        let fired = |trigger| self.tally.fired.get(&trigger).copied().unwrap_or_default();
+        trigger::least(&self.scenario, self.tally.jobs)
+            .into_iter()
+            .map(|(trigger, least)| Exercise { trigger, least, fired: fired(trigger) })
+            .collect()
+    }
+
+    /// What the other promises are about has really happened.
+    fn promise_exercises(&self, promises: &mut Vec<Promise>) {
+        for exercise in self.exercises() {
+            let Exercise { trigger, least, fired } = &exercise;
+            let what = format!("{}: {fired} times, at least {least}", trigger.name());
+            let is_enough = exercise.is_enough();
+            let verdict = if is_enough { Verdict::Kept } else { Verdict::NotExercised };
+            promises.push(Promise { what, verdict });
+        }
     }
 
     /// Whether theory knows the rate itself and not only a bound: silent checkers are replaced by
@@ -121,7 +156,8 @@ impl Outcome {
     /// too few runs to tell, and all of them are added up.
     fn promise_runs(&self, promises: &mut Vec<Promise>) {
         let mut all = Line::default();
-        let earns_less = |ploy: &&Ploy| ploy.lies() || **ploy == Ploy::Unshown;
+        let earns_less =
+            |ploy: &&Ploy| ploy.lies() || matches!(ploy, Ploy::Unshown | Ploy::Unreadable);
         for ploy in self.scenario.ploys.iter().filter(earns_less) {
             all.add(&self.line(Role::Run, ploy.name()));
         }
@@ -189,10 +225,41 @@ impl Outcome {
                 promises.push(Promise { what, verdict: no_more(net, honest, error) });
             }
         }
+        self.promise_greed(promises);
+        let allied = self.checking(Checker::Allied);
+        if allied.count > 0 {
+            let gain = allied.net() - honest.net();
+            let what = format!("checkers that share the work gain {gain:+.3} with a check");
+            promises.push(promise(&what, gain <= ALLIES_GAIN_MAX + ROUNDING));
+        }
         let stranger = self.line(Role::Challenge, "stranger");
         if stranger.count > 0 && !self.scenario.checkers.contains(&Checker::Frames) {
             let what = format!("objecting to right results loses ({:+.1})", stranger.net());
             promises.push(promise(&what, stranger.net() < 0.0));
+        }
+    }
+
+    /// Recomputing a run of which tiles were shown pays only where computing is cheap.
+    fn promise_greed(&self, promises: &mut Vec<Promise>) {
+        let [greedy, honest] =
+            [Checker::Greedy, Checker::Honest].map(|it| self.line(Role::Check, it.name()));
+        if greedy.count == 0 || honest.count == 0 {
+            return;
+        }
+        let below = greedy.pays_below(&honest).unwrap_or(f64::INFINITY);
+        let what = format!(
+            "recomputing what was shown pays only where a run costs less than {:.1} % of its pay",
+            100.0 * below
+        );
+        promises.push(promise(&what, below < GREED_PAYS_BELOW + ROUNDING));
+    }
+
+    /// Complaining about what opens loses.
+    fn promise_complaints(&self, promises: &mut Vec<Promise>) {
+        let client = self.line(Role::Challenge, CLIENT);
+        if client.count > 0 {
+            let what = format!("complaining about good results loses ({:+.1})", client.net());
+            promises.push(promise(&what, client.net() < 0.0));
         }
     }
 
@@ -239,7 +306,11 @@ impl Outcome {
             "earnings": lines.collect::<Vec<_>>(),
             "violations": self.violations.iter()
                 .map(|(seed, found)| format!("TG_SEED={seed} {found}")).collect::<Vec<_>>(),
+            "exercised": self.exercises().iter().map(|it| json!({
+                "what": it.trigger.name(), "least": it.least, "fired": it.fired,
+            })).collect::<Vec<_>>(),
             "broken": with(Verdict::Broken),
+            "not_exercised": with(Verdict::NotExercised),
             "unclear": with(Verdict::Unclear),
         })
     }
@@ -303,6 +374,21 @@ pub(super) fn head() -> String {
         "bonds",
         "fined",
     )
+}
+
+/// What happened, how often at least it had to, and whether that was so: a line each.
+pub(super) fn exercise_rows(outcome: &Outcome) -> Vec<String> {
+    let name = outcome.scenario.title();
+    let row = |it: &Exercise| {
+        let word = if it.is_enough() { "" } else { " not exercised" };
+        format!("{name:<25} {:<35} {:>7} {:>7}{word}", it.trigger.name(), it.least, it.fired)
+    };
+    outcome.exercises().iter().map(row).collect()
+}
+
+/// The head of the table of what happened.
+pub(super) fn exercise_head() -> String {
+    format!("{:<25} {:<35} {:>7} {:>7}", "scenario", "what happened", "least", "times")
 }
 
 /// The head of the table of earnings.

@@ -2,6 +2,7 @@
 
 use super::plan::{COST_PERCENT, PAY};
 use super::tensor::TILES;
+use super::trigger::Trigger;
 use std::collections::BTreeMap;
 
 /// In which role money was earned or lost.
@@ -52,6 +53,16 @@ impl Line {
         (saved > 1e-9).then(|| (1.0 - self.income as f64 / pay) / saved)
     }
 
+    /// Below which share of the pay, that computing a whole run costs, this earns more each time
+    /// than something else that takes less computing; `None` if it takes no more.
+    pub(super) fn pays_below(&self, other: &Self) -> Option<f64> {
+        let each = |sum: i128, line: &Self| sum as f64 / line.count as f64 / PAY.units() as f64;
+        let runs = |line: &Self| each(line.cost, line) * 100.0 / COST_PERCENT as f64;
+        let (income, computed) =
+            (each(self.income, self) - each(other.income, other), runs(self) - runs(other));
+        (computed > 1e-9).then(|| income / computed)
+    }
+
     /// Adds what others earned.
     pub(super) fn add(&mut self, other: &Self) {
         self.count += other.count;
@@ -91,9 +102,16 @@ pub(super) struct Tally {
     /// Transactions that were refused, by why.
     pub(super) refused: BTreeMap<String, u64>,
     pub(super) lines: BTreeMap<(Role, &'static str), Line>,
+    /// How often what scenarios are there for has happened.
+    pub(super) fired: BTreeMap<Trigger, u64>,
 }
 
 impl Tally {
+    /// Something happened that a scenario is there for.
+    pub(super) fn fire(&mut self, trigger: Trigger) {
+        *self.fired.entry(trigger).or_default() += 1;
+    }
+
     /// How likely every lie is to be accepted.
     pub(super) fn all_lies(&self) -> Vec<f64> {
         self.lies.values().flatten().copied().collect()
@@ -127,6 +145,9 @@ impl Tally {
         }
         for ((role, name), line) in &other.lines {
             self.line(*role, name).add(line);
+        }
+        for (trigger, count) in &other.fired {
+            *self.fired.entry(*trigger).or_default() += count;
         }
     }
 }

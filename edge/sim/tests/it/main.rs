@@ -92,16 +92,26 @@ fn sim_jobs_wrong_element_is_refuted() {
     assert_eq!(jobs(&args), objects, "the same seeds give the same numbers");
 }
 
-/// Goal: what must hold whatever chance does, in every scenario. Method: seeds 1 to 3 with 120 jobs
-/// each. What lies earn needs more jobs to tell; `docs/simulation.md` has the long run.
-#[test]
-fn sim_jobs_seeds_1_to_3_hold_in_every_scenario() {
-    let output = tg_sim(&["jobs", "--json", "--seeds", "3", "--jobs", "120", "--threads", "1"]);
+/// The object of every scenario of `tg-sim jobs`, its seeds added up.
+fn sums(args: &[&str]) -> Vec<Value> {
+    let output = tg_sim(&[&["jobs", "--json", "--threads", "1"], args].concat());
     let text = String::from_utf8(output.stdout).expect("JSON is text");
-    let mut sums = 0;
-    for line in text.lines() {
-        let object: Value = serde_json::from_str(line).expect("an object per line");
-        assert_eq!(object["violations"], serde_json::json!([]), "{object}");
+    let objects = text.lines().map(|line| serde_json::from_str(line).expect("an object per line"));
+    objects.filter(|object: &Value| object["seed"].is_null()).collect()
+}
+
+/// Goal: what must hold whatever chance does, in every scenario, and everything that scenarios are
+/// there for does happen. Method: seeds 1 and 2; audits draw one result in ten, so they need more
+/// jobs. What lies earn needs more to tell; `docs/simulation.md` has the long run.
+#[test]
+fn sim_jobs_seeds_1_and_2_hold_and_exercise_every_scenario() {
+    let audits = sums(&["--seeds", "2", "--jobs", "1000", "--tier", "audit"]);
+    let syncs = sums(&["--seeds", "2", "--jobs", "60", "--tier", "sync"]);
+    assert_eq!((audits.len(), syncs.len()), (29, 21), "all scenarios ran");
+    for object in audits.iter().chain(&syncs) {
+        for none in ["violations", "not_exercised"] {
+            assert_eq!(object[none], serde_json::json!([]), "{object}");
+        }
         for nothing in ["honest_slashed", "honest_bonds_lost"] {
             assert_eq!(object[nothing], 0, "{object}");
         }
@@ -109,9 +119,31 @@ fn sim_jobs_seeds_1_to_3_hold_in_every_scenario() {
         if object["tier"] == "sync" && !is_control {
             assert_eq!(object["lies_accepted"], 0, "{object}");
         }
-        sums += usize::from(object["seed"].is_null());
     }
-    assert_eq!(sums, 47, "all scenarios ran");
+}
+
+/// Goal: no scenario passes because nothing happened. Method: everybody is honest, so that nothing
+/// happens that a scenario is there for; each must say so, and the run must fail.
+#[test]
+fn sim_jobs_disarmed_scenarios_are_not_exercised() {
+    let args = ["--seeds", "1", "--jobs", "40", "--disarmed"];
+    let plain = ["result paid", "honest check passed"];
+    for object in sums(&args) {
+        let exercised = object["exercised"].as_array().expect("a list");
+        let idle = object["not_exercised"].as_array().expect("a list");
+        let is_own = |it: &&Value| !plain.contains(&it["what"].as_str().expect("a name"));
+        let own: Vec<&Value> = exercised.iter().filter(is_own).collect();
+        assert_eq!(own.is_empty(), object["scenario"] == "honest", "{object}");
+        for it in own {
+            let what = it["what"].as_str().expect("a name");
+            let is_told = |line: &Value| line.as_str().is_some_and(|line| line.starts_with(what));
+            assert_eq!(it["fired"], 0, "{object}");
+            assert!(idle.iter().any(is_told), "{object}");
+        }
+    }
+    let output = tg_sim(&[&["jobs", "--scenario", "mute"], &args[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("NOT EXERCISED audit/mute"));
 }
 
 /// Goal: withholding the salt of a trace neither saves a lie nor makes honest checkers lose.

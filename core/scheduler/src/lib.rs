@@ -7,6 +7,7 @@
 
 pub mod catalogue;
 mod change;
+pub mod index;
 mod model;
 pub mod packing;
 mod rule;

@@ -185,6 +185,17 @@ impl Gpu {
         }
     }
 
+    /// The kinds of partitions that have room beside others, as bits in the order of [`profiles`].
+    pub(crate) fn parts_left(self, split: Split) -> u8 {
+        let taken = self.parted();
+        if taken == 0 { 0 } else { mig::parts_left(split, taken) }
+    }
+
+    /// The steps that are left beside others.
+    pub(crate) const fn steps_left(self) -> u8 {
+        if self.shared() == 0 { 0 } else { STEPS - self.shared() }
+    }
+
     /// The device with this taken of it besides, and where; `None` if there is no room.
     pub fn with(self, take: Take, split: Split) -> Option<(Self, u8)> {
         match take {
@@ -205,6 +216,19 @@ impl Gpu {
                 Some((Self(SHARED | u16::from(sum)), 0))
             }
         }
+    }
+
+    /// The device with this taken of it at a place that was chosen before; `None` if that is not
+    /// free.
+    pub fn with_at(self, take: Take, start: u8, split: Split) -> Option<Self> {
+        let Take::Part(profile) = take else {
+            return self.with(take, split).map(|(with, _)| with);
+        };
+        let is_place = profile.starts().any(|allowed| allowed == start);
+        let is_apart = self.parted() & profile.mask(start) == 0;
+        let is_mode = self == Self::FREE || self.parted() != 0;
+        (is_place && is_apart && is_mode)
+            .then_some(Self(PARTED | u16::from(self.parted() | profile.mask(start))))
     }
 
     /// The device when this is given back; `None` if it was not taken there.

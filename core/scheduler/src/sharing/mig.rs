@@ -110,6 +110,15 @@ fn room(split: Split, taken: u8) -> u32 {
     each.sum()
 }
 
+/// The kinds that have room beside these memory slices, as bits.
+pub(super) fn parts_left(split: Split, taken: u8) -> u8 {
+    let kinds = profiles(split)
+        .iter()
+        .enumerate()
+        .filter(|(_, profile)| profile.starts().any(|start| taken & profile.mask(start) == 0));
+    kinds.fold(0, |bits, (place, _)| bits | 1 << place)
+}
+
 /// What is left of a GPU with these memory slices taken, in thousandths: what the most compute
 /// slices are that partitions could still have.
 pub(super) fn left_milli(split: Split, taken: u8) -> u16 {

@@ -5,10 +5,13 @@
 //! large device is not wasted on a small job), then the lowest price, then the better reputation,
 //! then the id, so that every validator decides alike.
 
+pub mod catalogue;
 mod change;
+pub mod index;
 mod model;
 pub mod packing;
 mod rule;
+pub mod sharing;
 
 pub use change::{Change, cheapest_change};
 pub use rule::Rule;

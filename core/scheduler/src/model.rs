@@ -3,11 +3,16 @@
 
 use tg_types::Name;
 
-/// Whether a device of this name is of the model that was asked for: what was asked for, without
-/// what is no letter or digit, is some words of the name that stand one after the other.
+/// Whether a device of this name is of the model that was asked for.
 pub(crate) fn is_of_model(asked: &Name, name: &Name) -> bool {
-    let asked: Vec<u8> = letters(asked.as_str()).collect();
-    let words: Vec<&str> = name.as_str().split(|it: char| !it.is_alphanumeric()).collect();
+    has_words(asked.as_str(), name.as_str())
+}
+
+/// Whether what was asked for, without what is no letter or digit, is some words of the name that
+/// stand one after the other.
+pub(crate) fn has_words(asked: &str, name: &str) -> bool {
+    let asked: Vec<u8> = letters(asked).collect();
+    let words: Vec<&str> = name.split(|it: char| !it.is_alphanumeric()).collect();
     !asked.is_empty()
         && (0..words.len()).any(|first| {
             let mut left = asked.as_slice();

@@ -496,6 +496,29 @@ pub(crate) enum BenchArguments {
     /// Measure how well the scheduler fills machines
     #[command(long_about = crate::bench::packing::LONG_ABOUT)]
     Packing(BenchPackingArguments),
+    /// Measure how fast the scheduler finds places in a large fleet
+    #[command(long_about = crate::bench::sched::LONG_ABOUT)]
+    Sched(BenchSchedArguments),
+}
+
+/// `bench sched`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchSchedArguments {
+    /// GPUs of the made-up fleet
+    #[arg(long, value_name = "N", default_value_t = 100_000,
+          value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    pub(crate) gpus: u64,
+    /// Tasks that wait when it begins
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(1..=4_000_000))]
+    pub(crate) queued: u64,
+    /// Decisions that are timed
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) decisions: u64,
+    /// Of everything that is drawn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 /// `bench packing`

@@ -7,6 +7,7 @@ mod load;
 pub(crate) mod packing;
 mod process;
 pub(crate) mod proof;
+pub(crate) mod sched;
 mod supply;
 mod tally;
 pub(crate) mod tensor;

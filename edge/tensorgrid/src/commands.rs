@@ -57,6 +57,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::BenchChain(settings) => bench::run(&settings, printer),
         Command::BenchJobs(arguments) => bench::jobs::run(&arguments, printer),
         Command::BenchPacking(arguments) => bench::packing::run(&arguments, printer),
+        Command::BenchSched(arguments) => bench::sched::run(&arguments, printer),
         Command::BenchProof(arguments) => bench::proof::run(&arguments, printer),
         Command::BenchTensor(arguments) => bench::tensor::run(&arguments, printer),
     }

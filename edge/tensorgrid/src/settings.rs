@@ -4,9 +4,9 @@
 use crate::{
     args::{
         Arguments, BenchArguments, BenchChainArguments, BenchJobsArguments, BenchPackingArguments,
-        CheatWord, CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress,
-        ProveArguments, StakeArguments, UpArguments, ValidatorArguments, VerifyArguments,
-        WalletArguments,
+        BenchSchedArguments, CheatWord, CommandArguments, GenesisArguments, Grant, KeyArguments,
+        NamedAddress, ProveArguments, StakeArguments, UpArguments, ValidatorArguments,
+        VerifyArguments, WalletArguments,
         import::ImportJobArguments,
         jobs::{
             CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments, RunJobArguments,
@@ -270,6 +270,7 @@ pub(crate) enum Command {
     BenchTensor(BenchTensorArguments),
     BenchJobs(BenchJobsArguments),
     BenchPacking(BenchPackingArguments),
+    BenchSched(BenchSchedArguments),
 }
 
 /// Folders of the user.
@@ -389,9 +390,8 @@ impl Settings {
             CommandArguments::Model(model) => Command::Model(model),
             CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),
             CommandArguments::Bench(BenchArguments::Proof(proof)) => Command::BenchProof(proof),
-            CommandArguments::Bench(BenchArguments::Packing(packing)) => {
-                Command::BenchPacking(packing)
-            }
+            CommandArguments::Bench(BenchArguments::Packing(it)) => Command::BenchPacking(it),
+            CommandArguments::Bench(BenchArguments::Sched(sched)) => Command::BenchSched(sched),
             CommandArguments::Bench(BenchArguments::Jobs(jobs)) => Command::BenchJobs(jobs),
             CommandArguments::Bench(BenchArguments::Chain(chain)) => {
                 Command::BenchChain(bench_settings(&chain))

@@ -50,25 +50,36 @@ impl Gpus {
     }
 }
 
-/// A set of models of GPUs, each a number below 64.
+/// A set of models of GPUs, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Models(u64);
+pub struct Models([u64; 4]);
 
 impl Models {
     /// All of them.
-    pub const ANY: Self = Self(u64::MAX);
+    pub const ANY: Self = Self([u64::MAX; 4]);
     /// None of them.
-    pub const NONE: Self = Self(0);
+    pub const NONE: Self = Self([0; 4]);
 
-    /// The set with one model more; one that is no model changes nothing.
+    /// The set of these bits, the first for model 0.
+    pub const fn of_bits(bits: [u64; 4]) -> Self {
+        Self(bits)
+    }
+
+    /// The bits, the first for model 0.
+    pub const fn bits(self) -> [u64; 4] {
+        self.0
+    }
+
+    /// The set with one model more.
     #[must_use]
-    pub fn with(self, model: u8) -> Self {
-        Self(self.0 | 1_u64.checked_shl(model.into()).unwrap_or(0))
+    pub const fn with(mut self, model: u8) -> Self {
+        self.0[model as usize / 64] |= 1 << (model % 64);
+        self
     }
 
     /// Whether a model is in the set.
-    pub fn contains(self, model: u8) -> bool {
-        self.0 & 1_u64.checked_shl(model.into()).unwrap_or(0) != 0
+    pub const fn contains(self, model: u8) -> bool {
+        self.0[model as usize / 64] & 1 << (model % 64) != 0
     }
 }
 

@@ -43,6 +43,12 @@ impl Learner {
         true
     }
 
+    /// One that has seen these tasks.
+    pub(crate) fn of_counts(counts: BTreeMap<Demand, u64>) -> Self {
+        let seen = counts.values().sum();
+        Self { counts, seen, due: seen }
+    }
+
     /// The mix so far. Until much was seen, every machine is expected to be wanted as a whole:
     /// tasks that need the largest are rare, and too late when small ones have taken them.
     pub fn mix(&self, fleet: &BTreeMap<Shape, u64>) -> Mix {

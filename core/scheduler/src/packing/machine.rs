@@ -50,6 +50,14 @@ impl Machine {
         Self { cpu_milli: shape.cpu_milli, memory_mib: shape.memory_mib, shape, free }
     }
 
+    /// One of which this is left; of more GPUs than the shape has, the rest is left out.
+    pub(crate) fn left(shape: Shape, cpu_milli: u32, memory_mib: u32, gpus: &[u16]) -> Self {
+        let mut machine = Self { cpu_milli, memory_mib, ..Self::new(shape) };
+        let count = usize::from(machine.shape.gpus);
+        machine.free[..count].iter_mut().zip(gpus).for_each(|(free, left)| *free = *left);
+        machine
+    }
+
     /// What it has when nothing runs on it.
     pub fn shape(&self) -> &Shape {
         &self.shape

@@ -144,11 +144,20 @@ impl Mix {
         self.kinds = kinds.into_values().collect();
     }
 
+    /// What a machine is worth less than it could be.
+    pub(crate) fn loss(&self, machine: &Machine) -> i64 {
+        self.waste(machine).sum()
+    }
+
     /// What using such a machine costs those that wait for it.
     fn price(&self, machine: &Machine, demand: &Demand) -> i64 {
-        let pressure = self.pressure.get(machine.shape()).copied().unwrap_or(0);
-        let used =
-            worth::CPU_PER_GPU * i64::from(demand.gpus.milli()) + i64::from(demand.cpu_milli);
+        self.price_of(machine.shape(), demand.gpus.milli(), demand.cpu_milli)
+    }
+
+    /// What so much of a machine of this shape costs those that wait for it.
+    pub(crate) fn price_of(&self, shape: &Shape, gpu_milli: u32, cpu_milli: u32) -> i64 {
+        let pressure = self.pressure.get(shape).copied().unwrap_or(0);
+        let used = worth::CPU_PER_GPU * i64::from(gpu_milli) + i64::from(cpu_milli);
         worth::PRESSURE * pressure * used / worth::CPU_PER_GPU
     }
 

@@ -1,0 +1,245 @@
+//! The search for the best place.
+//!
+//! The score of a place is what a cell is worth to what the task takes, plus what a class is worth
+//! to what it is for. The first is ranked once for each build, so the walk down a ranking ends
+//! where even the best class could not make up for the cell.
+
+use super::cell::{Cell, Want};
+use super::class::{Build, worth};
+use super::hash::scramble;
+use super::{Index, TaskSpec};
+use crate::packing::Mix;
+use crate::sharing::{Fraction, Take};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Nodes that keep a task's data and are looked at on their own.
+const HOLDERS_MAX: usize = 8;
+/// The score of a cell where a task does not fit, and the merit of one without nodes.
+pub(super) const NEVER: i16 = i16::MIN;
+
+/// What the cells of a build are worth to tasks that take about the same.
+#[derive(Clone, Debug)]
+pub(super) struct Ranking {
+    want: Want,
+    /// The mix by which they were rated.
+    epoch: u64,
+    /// All cells, as the build has them.
+    all: Vec<i16>,
+    /// Those where it fits, the best first.
+    rated: Vec<(i16, u32)>,
+}
+
+/// The rankings of a build.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rankings {
+    all: Vec<Ranking>,
+    number_of: BTreeMap<Want, u32>,
+}
+
+/// A build as a kind of task sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnBuild {
+    pub(super) build: u32,
+    ranking: u32,
+    want: Want,
+    /// The most that it is worth besides merit and what is left.
+    base: i32,
+}
+
+/// A place for a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) slot: u32,
+    pub(super) take: Take,
+}
+
+/// The best so far.
+#[derive(Clone, Copy)]
+struct Best {
+    score: i32,
+    /// The least wins between equals.
+    tie: u64,
+    found: Option<Found>,
+}
+
+impl Best {
+    fn yields_to(&self, score: i32, tie: u64) -> bool {
+        score > self.score || score == self.score && tie < self.tie
+    }
+}
+
+impl Ranking {
+    /// Rates cells that are new, or all if the mix has changed.
+    fn update(&mut self, build: &Build, mix: &Mix, epoch: u64, cells: &[Cell]) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.all.clear();
+            self.rated.clear();
+        }
+        if self.all.len() == build.cells.len() {
+            return;
+        }
+        for cell in &build.cells[self.all.len()..] {
+            let score = cells[*cell as usize].key.rate(build, mix, &self.want);
+            self.all.push(score.unwrap_or(NEVER));
+            self.rated.extend(score.map(|score| (score, *cell)));
+        }
+        self.rated.sort_by_key(|(score, _)| Reverse(*score));
+    }
+}
+
+impl Build {
+    /// What a task takes of such hardware.
+    fn want(&self, spec: &TaskSpec) -> Want {
+        let (milli, memory_mib) = (spec.share_milli, spec.memory_mib);
+        let asked = Fraction { milli, memory_mib, may_share: spec.may_share };
+        let take = self.hardware.take(self.split, spec.gpus, asked);
+        Want { take, cpu_milli: spec.cpu_milli, ram_mib: spec.ram_mib }
+    }
+}
+
+impl Rankings {
+    /// The number of the ranking for what a task takes, new or known.
+    fn number(&mut self, want: Want) -> u32 {
+        let want = want.coarse();
+        let all = &mut self.all;
+        *self.number_of.entry(want).or_insert_with(|| {
+            all.push(Ranking { want, epoch: 0, all: Vec::new(), rated: Vec::new() });
+            u32::try_from(all.len() - 1).expect("few kinds")
+        })
+    }
+}
+
+impl Index {
+    /// Makes known to a kind of task which builds there are.
+    pub(super) fn update(&mut self, kind: u32) {
+        let kind = &mut self.kinds[kind as usize];
+        if kind.builds_seen == self.builds.len() {
+            return;
+        }
+        self.rankings.resize_with(self.builds.len(), Rankings::default);
+        for (number, build) in self.builds.iter().enumerate().skip(kind.builds_seen) {
+            if build.hardware.suits(&kind.spec) {
+                let want = build.want(&kind.spec);
+                kind.offers.push(OnBuild {
+                    build: u32::try_from(number).expect("few builds"),
+                    ranking: self.rankings[number].number(want),
+                    want,
+                    base: build.base(&kind.spec),
+                });
+            }
+        }
+        kind.builds_seen = self.builds.len();
+        kind.offers.sort_by_key(|offer| Reverse(offer.base));
+    }
+
+    /// The best place for a task.
+    pub(super) fn choose(&mut self, number: u64, kind: u32) -> Option<Found> {
+        self.update(kind);
+        let draw = scramble(number);
+        let mut best = Best { score: i32::MIN, tie: u64::MAX, found: None };
+        let data = self.tasks.get(&number).map_or(0, |task| task.data);
+        if data != 0 {
+            self.consider_holders(kind, data, draw, &mut best);
+        }
+        self.consider_groups(kind, draw, &mut best);
+        best.found
+    }
+
+    fn consider_groups(&mut self, kind: u32, draw: u64, best: &mut Best) {
+        let Self { builds, rankings, cells, tops, rooms, mix, .. } = self;
+        let kind = &self.kinds[kind as usize];
+        for offer in &kind.offers {
+            if !rooms[offer.build as usize].may_have(offer.want.take) {
+                continue;
+            }
+            let build = &builds[offer.build as usize];
+            let Some(merit_max) = build.merit_max(&kind.spec) else { continue };
+            let ranking = &mut rankings[offer.build as usize].all[offer.ranking as usize];
+            ranking.update(build, mix, self.epoch, cells);
+            for (cell_score, cell) in &ranking.rated {
+                let most = i32::from(*cell_score) + offer.base;
+                if most + merit_max < best.score {
+                    break;
+                }
+                let top = tops[*cell as usize];
+                if top == NEVER || most + i32::from(top) < best.score {
+                    continue;
+                }
+                let cell = &cells[*cell as usize];
+                if !cell.zones.meet(kind.zones) {
+                    continue;
+                }
+                for standing in &cell.groups {
+                    if most + i32::from(standing.merit) < best.score {
+                        break;
+                    }
+                    let Ok(away) = standing.traits.away(&kind.spec) else { continue };
+                    let score = most + i32::from(standing.merit) - away;
+                    if score < best.score {
+                        continue;
+                    }
+                    let hash = build.classes[standing.class as usize].hash;
+                    let tie = scramble(cell.hash ^ scramble(hash ^ draw));
+                    if !best.yields_to(score, tie) {
+                        continue;
+                    }
+                    let is_allowed = |slot: u32| {
+                        self.nodes[slot as usize].as_deref().is_some_and(|node| {
+                            node.left.devices(offer.want.take, build).is_some()
+                                && !kind.spec.excluded.contains(node.offer.owner)
+                        })
+                    };
+                    let needed = [offer.want.cpu_milli, offer.want.ram_mib];
+                    let group = &self.groups[standing.group as usize];
+                    if let Some(slot) = group.pick(needed, draw, is_allowed) {
+                        let found = Some(Found { slot, take: offer.want.take });
+                        *best = Best { score, tie, found };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks at nodes that keep what the task uses.
+    fn consider_holders(&mut self, kind: u32, data: u64, draw: u64, best: &mut Best) {
+        let Some(holders) = self.holders.get(&data) else { return };
+        let kind = &self.kinds[kind as usize];
+        let ring = holders.range(draw..).chain(holders.range(..draw));
+        for (key, slot) in ring.take(HOLDERS_MAX) {
+            let node = self.nodes[*slot as usize].as_deref().expect("a holder is there");
+            let Some((cell, class)) = node.standing() else { continue };
+            let offer = kind.offers.iter().find(|offer| offer.build == node.build);
+            let Some(offer) = offer else { continue };
+            let build = &self.builds[node.build as usize];
+            let class = &build.classes[class as usize];
+            let Ok(away) = class.traits.away(&kind.spec) else { continue };
+            let is_allowed = !kind.spec.excluded.contains(node.offer.owner);
+            if !is_allowed || !node.left.fits(&offer.want, build) {
+                continue;
+            }
+            let rankings = &mut self.rankings[offer.build as usize];
+            let ranking = &mut rankings.all[offer.ranking as usize];
+            ranking.update(build, &self.mix, self.epoch, &self.cells);
+            let rated = ranking.all[self.cells[cell as usize].place as usize];
+            let score =
+                i32::from(rated) + offer.base + i32::from(class.merit) - away + worth::CACHED;
+            let tie = scramble(key ^ draw);
+            if rated != NEVER && best.yields_to(score, tie) {
+                let found = Some(Found { slot: *slot, take: offer.want.take });
+                *best = Best { score, tie, found };
+            }
+        }
+    }
+
+    /// Room for a kind of task on one node, whether or not it takes new tasks.
+    pub(super) fn room(&self, kind: u32, slot: u32) -> Option<Found> {
+        let spec = &self.kinds[kind as usize].spec;
+        let node = self.node(slot);
+        let build = &self.builds[node.build as usize];
+        let want = build.want(spec);
+        let has_room = build.hardware.suits(spec) && node.left.fits(&want, build);
+        has_room.then_some(Found { slot, take: want.take })
+    }
+}

@@ -1,0 +1,145 @@
+//! Nodes in the same state, ordered so that any place can be found without passing the others.
+
+/// A node in a group. What is left of processor and memory orders them, then their ids: nothing
+/// depends on when a node came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Member {
+    pub(super) cpu_milli: u32,
+    pub(super) ram_mib: u32,
+    /// Of the node's id.
+    pub(super) key: u64,
+    pub(super) slot: u32,
+}
+
+/// Members of a block. Larger ones take longer to change, smaller ones longer to pass.
+const BLOCK: usize = 128;
+
+/// Members in order, in blocks of which none is empty.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranked {
+    blocks: Vec<Vec<Member>>,
+}
+
+impl Ranked {
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, member: Member) {
+        let after = self.blocks.partition_point(|block| block[0] <= member);
+        let Some(block) = self.blocks.get_mut(after.saturating_sub(1)) else {
+            self.blocks.push(vec![member]);
+            return;
+        };
+        block.insert(block.partition_point(|other| *other < member), member);
+        if block.len() > BLOCK {
+            let tail = block.split_off(BLOCK / 2);
+            self.blocks.insert(after.max(1), tail);
+        }
+    }
+
+    pub(super) fn remove(&mut self, member: Member) {
+        let after = self.blocks.partition_point(|block| block[0] <= member);
+        let at = after.saturating_sub(1);
+        let Some(block) = self.blocks.get_mut(at) else { return };
+        if let Ok(place) = block.binary_search(&member) {
+            block.remove(place);
+            if block.is_empty() {
+                self.blocks.remove(at);
+            }
+        }
+    }
+
+    /// One of those with the least processor and then memory that is enough, chosen by the draw
+    /// among equals, and the next ones after it if it is not allowed.
+    pub(super) fn pick(
+        &self,
+        needed: [u32; 2],
+        draw: u64,
+        is_allowed: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let [cpu_milli, ram_mib] = needed;
+        let mut from = self.place(Member { cpu_milli, ram_mib: 0, key: 0, slot: 0 });
+        while let Some(first) = self.get(from) {
+            if first.ram_mib < ram_mib {
+                let next = Member { ram_mib, key: 0, slot: 0, ..*first };
+                from = self.place(next).max(from + 1);
+                continue;
+            }
+            let last = Member { key: u64::MAX, slot: u32::MAX, ..*first };
+            let count = self.place(last) - from;
+            let turn = usize::try_from(draw % count as u64).unwrap_or(0);
+            let ring = (turn..count).chain(0..turn);
+            let allowed = ring.filter_map(|at| self.get(from + at)).map(|member| member.slot);
+            if let Some(slot) = allowed.into_iter().find(|slot| is_allowed(*slot)) {
+                return Some(slot);
+            }
+            from += count;
+        }
+        None
+    }
+
+    /// How many come before this one.
+    fn place(&self, member: Member) -> usize {
+        let after = self.blocks.partition_point(|block| block[0] < member);
+        let Some(at) = after.checked_sub(1) else { return 0 };
+        let before: usize = self.blocks[..at].iter().map(Vec::len).sum();
+        before + self.blocks[at].partition_point(|other| *other < member)
+    }
+
+    fn get(&self, mut place: usize) -> Option<&Member> {
+        for block in &self.blocks {
+            match block.get(place) {
+                Some(member) => return Some(member),
+                None => place -= block.len(),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Member, Ranked};
+
+    /// Goal: the blocks are but one sorted list. Method: random changes beside a plain list, and
+    /// every pick against what a search through the list finds.
+    #[test]
+    fn prop_pick_is_that_of_a_sorted_list() {
+        arbtest::arbtest(|u| {
+            let (mut ranked, mut plain) = (Ranked::default(), Vec::new());
+            for slot in 0..u.int_in_range(0..=700)? {
+                let member = Member {
+                    cpu_milli: u.int_in_range(0..=3)?,
+                    ram_mib: u.int_in_range(0..=3)?,
+                    key: u.arbitrary()?,
+                    slot,
+                };
+                plain.push(member);
+                ranked.insert(member);
+                if u.ratio(1, 3)? {
+                    ranked.remove(plain.swap_remove(u.choose_index(plain.len())?));
+                }
+            }
+            plain.sort_unstable();
+            let (cpu, ram, draw) =
+                (u.int_in_range(0..=4)?, u.int_in_range(0..=4)?, u.arbitrary::<u64>()?);
+            let odd = u.arbitrary::<bool>()?;
+            let is_allowed = |slot: u32| !odd || slot % 2 == 1;
+            let fits = |it: &&Member| it.cpu_milli >= cpu && it.ram_mib >= ram;
+            let fitting: Vec<&Member> = plain.iter().filter(fits).collect();
+            let best = fitting.iter().find(|it| is_allowed(it.slot));
+            let expected = best.map(|best| {
+                let same =
+                    |it: &&&Member| (it.cpu_milli, it.ram_mib) == (best.cpu_milli, best.ram_mib);
+                let equals: Vec<&&Member> = fitting.iter().filter(same).collect();
+                let turn = (draw % equals.len() as u64) as usize;
+                let mut ring = equals[turn..].iter().chain(&equals[..turn]);
+                ring.find(|it| is_allowed(it.slot)).expect("one is allowed").slot
+            });
+            assert_eq!(ranked.pick([cpu, ram], draw, is_allowed), expected);
+            assert_eq!(ranked.is_empty(), plain.is_empty());
+            Ok(())
+        });
+    }
+}

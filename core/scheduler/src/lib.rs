@@ -8,6 +8,7 @@
 mod change;
 mod model;
 pub mod packing;
+pub mod queue;
 mod rule;
 
 pub use change::{Change, cheapest_change};

@@ -3,10 +3,10 @@
 
 use crate::{
     args::{
-        Arguments, BenchArguments, BenchChainArguments, BenchJobsArguments, BenchPackingArguments,
-        CheatWord, CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress,
-        ProveArguments, StakeArguments, UpArguments, ValidatorArguments, VerifyArguments,
-        WalletArguments,
+        Arguments, BenchArguments, BenchChainArguments, BenchDeadlinesArguments, BenchJctArguments,
+        BenchJobsArguments, BenchPackingArguments, BenchRoutingArguments, CheatWord,
+        CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress, ProveArguments,
+        StakeArguments, UpArguments, ValidatorArguments, VerifyArguments, WalletArguments,
         import::ImportJobArguments,
         jobs::{
             CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments, RunJobArguments,
@@ -270,6 +270,9 @@ pub(crate) enum Command {
     BenchTensor(BenchTensorArguments),
     BenchJobs(BenchJobsArguments),
     BenchPacking(BenchPackingArguments),
+    BenchJct(BenchJctArguments),
+    BenchDeadlines(BenchDeadlinesArguments),
+    BenchRouting(BenchRoutingArguments),
 }
 
 /// Folders of the user.
@@ -391,6 +394,13 @@ impl Settings {
             CommandArguments::Bench(BenchArguments::Proof(proof)) => Command::BenchProof(proof),
             CommandArguments::Bench(BenchArguments::Packing(packing)) => {
                 Command::BenchPacking(packing)
+            }
+            CommandArguments::Bench(BenchArguments::Jct(jct)) => Command::BenchJct(jct),
+            CommandArguments::Bench(BenchArguments::Deadlines(deadlines)) => {
+                Command::BenchDeadlines(deadlines)
+            }
+            CommandArguments::Bench(BenchArguments::Routing(routing)) => {
+                Command::BenchRouting(routing)
             }
             CommandArguments::Bench(BenchArguments::Jobs(jobs)) => Command::BenchJobs(jobs),
             CommandArguments::Bench(BenchArguments::Chain(chain)) => {

@@ -390,24 +390,22 @@ impl Settings {
             }
             CommandArguments::Import(import) => Command::Import(import),
             CommandArguments::Model(model) => Command::Model(model),
-            CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),
-            CommandArguments::Bench(BenchArguments::Proof(proof)) => Command::BenchProof(proof),
-            CommandArguments::Bench(BenchArguments::Packing(packing)) => {
-                Command::BenchPacking(packing)
-            }
-            CommandArguments::Bench(BenchArguments::Jct(jct)) => Command::BenchJct(jct),
-            CommandArguments::Bench(BenchArguments::Deadlines(deadlines)) => {
-                Command::BenchDeadlines(deadlines)
-            }
-            CommandArguments::Bench(BenchArguments::Routing(routing)) => {
-                Command::BenchRouting(routing)
-            }
-            CommandArguments::Bench(BenchArguments::Jobs(jobs)) => Command::BenchJobs(jobs),
-            CommandArguments::Bench(BenchArguments::Chain(chain)) => {
-                Command::BenchChain(bench_settings(&chain))
-            }
+            CommandArguments::Bench(bench) => bench_command(bench),
         };
         Ok(Self { log: log_level()?, command })
+    }
+}
+
+fn bench_command(bench: BenchArguments) -> Command {
+    match bench {
+        BenchArguments::Tensor(tensor) => Command::BenchTensor(tensor),
+        BenchArguments::Proof(proof) => Command::BenchProof(proof),
+        BenchArguments::Packing(packing) => Command::BenchPacking(packing),
+        BenchArguments::Jct(jct) => Command::BenchJct(jct),
+        BenchArguments::Deadlines(deadlines) => Command::BenchDeadlines(deadlines),
+        BenchArguments::Routing(routing) => Command::BenchRouting(routing),
+        BenchArguments::Jobs(jobs) => Command::BenchJobs(jobs),
+        BenchArguments::Chain(chain) => Command::BenchChain(bench_settings(&chain)),
     }
 }
 

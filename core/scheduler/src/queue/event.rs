@@ -195,7 +195,7 @@ impl Default for Settings {
             round: DurationMs::MINUTE,
             restart: DurationMs::MINUTE,
             preemptions_max: 64,
-            age: DurationMs::new(2 * DurationMs::DAY.get()),
+            age: DurationMs::new(20 * DurationMs::DAY.get()),
             size_percent: 10,
             patience: DurationMs::new(14 * DurationMs::DAY.get()),
             fairness: DurationMs::HOUR,

@@ -178,8 +178,8 @@ impl Learned {
         }
     }
 
-    /// How much the ratio of the true time to the estimate from all hints scatters: the variance, in
-    /// 1/65,536 of a square octave.
+    /// How much the ratio of the true time to the estimate from all hints scatters: the variance,
+    /// in 1/65,536 of a square octave.
     pub(crate) fn scatter(&self) -> i64 {
         self.hints.get(&2).and_then(Moments::summary).map_or(0, |(_, scatter)| scatter)
     }

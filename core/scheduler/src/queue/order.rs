@@ -1,10 +1,10 @@
 //! The order: who is next when there is not room for all.
 //!
 //! A job's key is a sum of logarithms: of the time to its deadline, of a share of its size, of what
-//! it pays; the least goes first. The nearer the deadline the more it counts, so the order is
-//! that of deadlines when time is short, and prefers small jobs as long as it is not. A deadline that cannot
-//! be met any more does not count at all: in overload, who is too late must not make others late too.
-//! Waiting lowers every key alike, so it needs no new sorting; what an owner has had raises its keys.
+//! it pays; the least goes first. The nearer the deadline the more it counts, so the order is that
+//! of deadlines when time is short, and prefers small jobs as long as it is not. A deadline that
+//! cannot be met any more does not count at all: in overload, who is too late must not make others
+//! late too. Waiting lowers keys, and what an owner has had raises them.
 
 use super::board::Holder;
 use super::event::{Deadline, OwnerNumber};
@@ -53,7 +53,8 @@ impl Queue {
         (ahead + size * share / 100 - paid).saturating_add(age)
     }
 
-    /// How far sizes can be trusted, in 1/1,024: not at all if they scatter by a third of an octave.
+    /// How far sizes can be trusted, in 1/1,024: not at all if they scatter by a third of an
+    /// octave.
     fn certainty(&self) -> i64 {
         let scatter = if self.settings.is_learning { self.learned.scatter() } else { 0 };
         (1_024 - scatter * 8 / 64).max(0)

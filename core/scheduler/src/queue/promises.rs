@@ -3,7 +3,8 @@
 //! On no machine do slots want more devices than it has, and whatever runs there outside of a slot
 //! can be interrupted. So a job whose slot has begun can always start in it. A slot is longer than
 //! the work by a restart and a round for every piece: the time until the next round, and a restart
-//! after a run before the slot that was interrupted. One more round is for being stopped at the limit.
+//! after a run before the slot that was interrupted. One more round is for being stopped at the
+//! limit.
 
 use super::board::Part;
 use super::event::{Ask, Deadline, Decision, JobNumber, PoolNumber, RefusalReason};

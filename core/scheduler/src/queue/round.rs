@@ -14,7 +14,7 @@ const PATIENCE_SLOTS_MAX: usize = 8;
 const STEAL_LOOKS_MAX: usize = 64;
 /// How much longer a job may take in another pool than in its own to be moved there.
 const STEAL_TIMES: u64 = 2;
-/// Who takes another's devices must be ahead by this share of an octave, since that costs a restart.
+/// Who takes another's devices must be ahead by this share of an octave: it costs a restart.
 const LEAD_DIVISOR: i64 = 16;
 
 /// How a job may be started.

@@ -301,8 +301,8 @@ impl Draws {
     }
 }
 
-/// Goal: nobody waits for ever, not even a wide gang that cannot push others out. Method: a flood of
-/// small jobs that cannot be interrupted and come faster than they go, for two weeks.
+/// Goal: nobody waits for ever, not even a wide gang that cannot push others out. Method: a flood
+/// of small jobs that cannot be interrupted and come faster than they go, for two weeks.
 #[test]
 fn sim_wide_gangs_are_not_starved_by_a_flood() {
     let day = 24 * 3_600_000;

@@ -34,7 +34,7 @@ pub(super) struct Figures {
     /// Jobs that were promised their deadline.
     promised: usize,
     /// Jobs that preemptive EDF meets the deadlines of when it knows the true durations, restarts
-    /// cost nothing and gangs are spread over machines at will; it drops who cannot make it any more.
+    /// cost nothing and gangs are spread at will; it drops who cannot make it any more.
     offline_edf: usize,
     /// Promised jobs over those.
     accepted_pct: f64,

@@ -22,7 +22,7 @@ pub(super) enum Order {
     /// The logarithms of the remaining GPU-time and of the time to the deadline, the second with
     /// this weight: 0 is SRSF, 1 is EDF.
     Mixed(f64),
-    /// The remaining GPU-time and the time to the deadline themselves, weighted, each over its mean.
+    /// The remaining GPU-time and the time to the deadline themselves, each over its mean.
     MixedLinear(f64),
 }
 

@@ -10,6 +10,7 @@ mod change;
 pub mod index;
 mod model;
 pub mod packing;
+pub mod queue;
 mod rule;
 pub mod sharing;
 

@@ -499,6 +499,15 @@ pub(crate) enum BenchArguments {
     /// Measure how fast the scheduler finds places in a large fleet
     #[command(long_about = crate::bench::sched::LONG_ABOUT)]
     Sched(BenchSchedArguments),
+    /// Measure job completion times and deadlines on recorded jobs
+    #[command(long_about = crate::bench::jct::LONG_ABOUT)]
+    Jct(BenchJctArguments),
+    /// Measure promised deadlines
+    #[command(long_about = crate::bench::jct::DEADLINES_ABOUT)]
+    Deadlines(BenchDeadlinesArguments),
+    /// Measure what it is worth to learn run times and failures
+    #[command(long_about = crate::bench::jct::ROUTING_ABOUT)]
+    Routing(BenchRoutingArguments),
 }
 
 /// `bench sched`
@@ -519,6 +528,56 @@ pub(crate) struct BenchSchedArguments {
     /// Of everything that is drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+/// `bench jct`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchJctArguments {
+    /// List of jobs: timestamp, duration, num_gpus; made up if none is given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jobs: Option<PathBuf>,
+    /// GPUs, 8 in each machine
+    #[arg(long, value_name = "N", default_value_t = 352,
+          value_parser = clap::value_parser!(u32).range(8..=100_000))]
+    pub(crate) gpus: u32,
+    /// Seeds of deadlines and estimates, with commas between them
+    #[arg(long, value_name = "K,…", default_value = "1,2,3", value_delimiter = ',')]
+    pub(crate) seeds: Vec<u64>,
+    /// How wrong estimates are: the standard deviation of the logarithm
+    #[arg(long, value_name = "S", default_value_t = 0.0, value_parser = parse_sigma)]
+    pub(crate) sigma: f64,
+}
+
+/// A standard deviation that makes sense.
+fn parse_sigma(text: &str) -> Result<f64, String> {
+    let sigma: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=5.0).contains(&sigma) { Ok(sigma) } else { Err("not between 0 and 5".to_owned()) }
+}
+
+/// `bench deadlines`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchDeadlinesArguments {
+    /// Jobs that ask for a promise
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) jobs: usize,
+    /// Seed of the jobs
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Hours from one failure of a machine to the next, in the second run
+    #[arg(long, value_name = "H", default_value_t = 6,
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) fails_every_h: u64,
+}
+
+/// `bench routing`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchRoutingArguments {
+    /// Jobs
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) jobs: usize,
+    /// Seeds, with commas between them
+    #[arg(long, value_name = "K,…", default_value = "1,2,3", value_delimiter = ',')]
+    pub(crate) seeds: Vec<u64>,
 }
 
 /// `bench packing`

@@ -1,6 +1,7 @@
 //! Measuring a chain: four validators in this process, everything else as in real life.
 
 mod histogram;
+pub(crate) mod jct;
 pub(crate) mod jobs;
 mod ledger;
 mod load;

@@ -3,10 +3,11 @@
 
 use crate::{
     args::{
-        Arguments, BenchArguments, BenchChainArguments, BenchJobsArguments, BenchPackingArguments,
-        BenchSchedArguments, CheatWord, CommandArguments, GenesisArguments, Grant, KeyArguments,
-        NamedAddress, ProveArguments, StakeArguments, UpArguments, ValidatorArguments,
-        VerifyArguments, WalletArguments,
+        Arguments, BenchArguments, BenchChainArguments, BenchDeadlinesArguments, BenchJctArguments,
+        BenchJobsArguments, BenchPackingArguments, BenchRoutingArguments, BenchSchedArguments,
+        CheatWord, CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress,
+        ProveArguments, StakeArguments, UpArguments, ValidatorArguments, VerifyArguments,
+        WalletArguments,
         import::ImportJobArguments,
         jobs::{
             CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments, RunJobArguments,
@@ -271,6 +272,9 @@ pub(crate) enum Command {
     BenchJobs(BenchJobsArguments),
     BenchPacking(BenchPackingArguments),
     BenchSched(BenchSchedArguments),
+    BenchJct(BenchJctArguments),
+    BenchDeadlines(BenchDeadlinesArguments),
+    BenchRouting(BenchRoutingArguments),
 }
 
 /// Folders of the user.
@@ -388,16 +392,23 @@ impl Settings {
             }
             CommandArguments::Import(import) => Command::Import(import),
             CommandArguments::Model(model) => Command::Model(model),
-            CommandArguments::Bench(BenchArguments::Tensor(tensor)) => Command::BenchTensor(tensor),
-            CommandArguments::Bench(BenchArguments::Proof(proof)) => Command::BenchProof(proof),
-            CommandArguments::Bench(BenchArguments::Packing(it)) => Command::BenchPacking(it),
-            CommandArguments::Bench(BenchArguments::Sched(sched)) => Command::BenchSched(sched),
-            CommandArguments::Bench(BenchArguments::Jobs(jobs)) => Command::BenchJobs(jobs),
-            CommandArguments::Bench(BenchArguments::Chain(chain)) => {
-                Command::BenchChain(bench_settings(&chain))
-            }
+            CommandArguments::Bench(bench) => bench_command(bench),
         };
         Ok(Self { log: log_level()?, command })
+    }
+}
+
+fn bench_command(bench: BenchArguments) -> Command {
+    match bench {
+        BenchArguments::Tensor(tensor) => Command::BenchTensor(tensor),
+        BenchArguments::Proof(proof) => Command::BenchProof(proof),
+        BenchArguments::Packing(packing) => Command::BenchPacking(packing),
+        BenchArguments::Sched(sched) => Command::BenchSched(sched),
+        BenchArguments::Jct(jct) => Command::BenchJct(jct),
+        BenchArguments::Deadlines(deadlines) => Command::BenchDeadlines(deadlines),
+        BenchArguments::Routing(routing) => Command::BenchRouting(routing),
+        BenchArguments::Jobs(jobs) => Command::BenchJobs(jobs),
+        BenchArguments::Chain(chain) => Command::BenchChain(bench_settings(&chain)),
     }
 }
 

@@ -43,11 +43,12 @@ fn step(
         return if is_ours { Step::StandIn } else { Step::Wait };
     }
     match state {
-        CheckState::Missed => Step::Forget,
-        CheckState::Drawn if is_vouched => Step::Commit,
-        CheckState::Drawn if duty.is_some() => Step::Check,
+        CheckState::Missed | CheckState::Excused => Step::Forget,
+        CheckState::Drawn | CheckState::Waiting if is_vouched => Step::Commit,
+        CheckState::Drawn | CheckState::Waiting if duty.is_some() => Step::Check,
         CheckState::Committed { .. } if is_vouched => Step::Show,
         CheckState::Drawn
+        | CheckState::Waiting
         | CheckState::Committed { .. }
         | CheckState::Passed
         | CheckState::Refused => Step::Wait,

@@ -282,7 +282,6 @@ pub enum Wait {
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Decision {
     /// A task runs there.
     Place {

@@ -146,7 +146,7 @@ mod tests {
     use tg_ledger::{Check, CheckState, Checks, DisputeEntry, Draw, JobEntry, Turn};
     use tg_types::{
         AccountId, Amount, Bytes, CheckAnswer, DurationMs, Extent, Hash32, JobSpec, JobStatus,
-        List, Needs, NodeId, ResultKey, SecretKey, Tick, Tier, Work,
+        KeyEscrow, List, Needs, NodeId, ResultKey, SecretKey, Tick, Tier, Work,
     };
 
     const HASH: Hash32 = Hash32::new([2; 32]);
@@ -173,6 +173,7 @@ mod tests {
                 work: Work::Opaque { task: HASH },
                 package: HASH,
                 package_bytes: 1,
+                key_escrow: KeyEscrow::Validators,
                 result_key: ResultKey::NONE,
                 needs: Needs::ANY,
                 tier: Tier::Sync,

@@ -118,6 +118,7 @@ fn fits_work(sender: AccountId, action: &Action, events: &[Event]) -> bool {
             Action::JudgeComplaint { job, opens },
             [Event::ComplaintJudged { job: of, validator, opens: says }, rest @ ..],
         ) => {
+            #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else follows from it")]
             let follows = |event: &Event| match event {
                 Event::NodeSlashed { job: of, .. } | Event::ComplaintUpheld { job: of, .. } => {
                     of == job && !opens

@@ -138,7 +138,7 @@ impl Run {
                 self.running.retain(|other| *other != task);
                 false
             }
-            _ => false,
+            Decision::Queue { .. } => false,
         }
     }
 

@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tg_types::codec::{Decode, Encode};
 use tg_types::{DeviceKind, Features, NodeId};
 
+/// Something that makes a task another.
+type Change = fn(&mut TaskSpec);
+
 const ALL: Limits = Limits { decisions: u32::MAX, requeues: u32::MAX };
 
 /// Numbers from a seed.
@@ -443,7 +446,7 @@ fn reasons_name_the_rule_that_is_nearest() {
     let count = offer.count;
     let node = world.draws.node();
     index.apply(Event::NodeJoined { node, offer: Box::new(offer) }).expect("joins");
-    let cases: [(fn(&mut TaskSpec), Wait); 5] = [
+    let cases: [(Change, Wait); 5] = [
         (|spec| spec.ram_mib = u32::MAX, Wait::Hardware),
         (|spec| spec.regions = 2, Wait::Region),
         (|spec| spec.trust_min = 2, Wait::Trust),
@@ -482,7 +485,7 @@ fn refused_events_change_nothing() {
     let joined = |offer: NodeOffer| Box::new(offer);
     let other = world.draws.node();
     let (known, unknown) = (TaskId { number: 0 }, TaskId { number: 9 });
-    let spec = |change: fn(&mut TaskSpec)| {
+    let spec = |change: Change| {
         let mut spec = plain_task(1);
         change(&mut spec);
         Box::new(spec)
@@ -502,7 +505,7 @@ fn refused_events_change_nothing() {
     check(Event::TaskFailed { task: TaskId { number: 1 }, owner: 0 }, EventError::TaskWaits);
     let large = spec(|spec| spec.ram_mib = u32::MAX);
     check(Event::TaskAdjusted { task: known, spec: large }, EventError::NoRoom);
-    let refusals: [(fn(&mut TaskSpec), Refusal); 5] = [
+    let refusals: [(Change, Refusal); 5] = [
         (|spec| spec.gpus = 17, Refusal::Devices),
         (|spec| spec.share_milli = 1_000, Refusal::Share),
         (|spec| (spec.gpus, spec.share_milli) = (2, 500), Refusal::Share),

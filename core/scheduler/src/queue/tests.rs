@@ -572,7 +572,11 @@ fn job_of_a_dear_bid_goes_first_and_waiting_counts() {
     world.go_on(6 * 3_600_000);
     let starts = world.log.iter().filter_map(|decision| match decision {
         Decision::Start { job, .. } => Some(job.0),
-        _ => None,
+        Decision::Preempt { .. }
+        | Decision::Stop { .. }
+        | Decision::Promise { .. }
+        | Decision::Refuse { .. }
+        | Decision::Break { .. } => None,
     });
     assert_eq!(starts.collect::<Vec<_>>(), [0, urgent, dear, cheap]);
 }

@@ -35,6 +35,7 @@ pub use keys::{KEYS_MAX, Keys};
 use crate::catalogue::Catalogue;
 use crate::packing::{Mix, Shape};
 use cell::{Cell, Room};
+use choose::Claim;
 use class::{Build, Hardware};
 use journal::{Journal, Undo};
 use nodes::Node;
@@ -45,6 +46,10 @@ use usage::Usage;
 
 /// The most tasks that wait: a bound on memory, far above what a network works off in a day.
 pub const QUEUE_MAX: usize = 1 << 23;
+/// In so many ways may tasks that are tried in one block differ in what they take: each may make
+/// all builds rate all their cells, so this and not the number of decisions bounds the slowest
+/// block. Usual tasks differ in far fewer ways.
+pub const CLAIMS_MAX: usize = 256;
 /// States and kinds of tasks are forgotten when there are so many that nobody needs any more.
 const GARBAGE_MAX: usize = 1 << 16;
 
@@ -136,17 +141,22 @@ impl Index {
         }
     }
 
-    /// The end of a block: what there is to decide, within the limits. What is left over goes on in
-    /// the next.
+    /// The end of a block: what there is to decide, within the limits and [`CLAIMS_MAX`]. What is
+    /// left over goes on in the next.
     pub fn tick(&mut self, limits: Limits) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for _ in 0..limits.requeues {
             let Some(decision) = self.requeue() else { break };
             decisions.push(decision);
         }
+        let mut claims = BTreeSet::new();
         for _ in 0..limits.decisions {
-            let Some(decision) = self.decide() else { break };
-            decisions.push(decision);
+            let Some((_, kind)) = self.ready.first() else { break };
+            claims.insert(Claim::of(&self.kinds[*kind as usize].spec));
+            if claims.len() > CLAIMS_MAX {
+                break;
+            }
+            decisions.extend(self.decide());
         }
         decisions
     }

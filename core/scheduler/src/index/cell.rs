@@ -158,14 +158,17 @@ impl Devices {
 }
 
 impl Want {
-    /// As far as scores tell it from others: rounded down to three binary digits.
+    /// As far as scores tell it from others.
     pub(super) fn coarse(self) -> Self {
-        let round = |number: u32| {
-            let low = (32 - number.leading_zeros()).saturating_sub(3);
-            number >> low << low
-        };
-        Self { take: self.take, cpu_milli: round(self.cpu_milli), ram_mib: round(self.ram_mib) }
+        let (cpu_milli, ram_mib) = (coarse(self.cpu_milli), coarse(self.ram_mib));
+        Self { take: self.take, cpu_milli, ram_mib }
     }
+}
+
+/// Rounded down to three binary digits.
+pub(super) fn coarse(number: u32) -> u32 {
+    let low = (32 - number.leading_zeros()).saturating_sub(3);
+    number >> low << low
 }
 
 impl CellKey {

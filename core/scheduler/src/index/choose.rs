@@ -4,7 +4,7 @@
 //! to what it is for. The first is ranked once for each build, so the walk down a ranking ends
 //! where even the best class could not make up for the cell.
 
-use super::cell::{Cell, Want};
+use super::cell::{Cell, Want, coarse};
 use super::class::{Build, worth};
 use super::hash::scramble;
 use super::{Index, TaskSpec};
@@ -17,6 +17,29 @@ use std::collections::BTreeMap;
 const HOLDERS_MAX: usize = 8;
 /// The score of a cell where a task does not fit, and the merit of one without nodes.
 pub(super) const NEVER: i16 = i16::MIN;
+
+/// What a task asks for, as far as rankings tell it from others on any build. It follows from the
+/// task alone: what was ranked before must not matter to what is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Claim {
+    gpus: u8,
+    /// Of one device: speed, memory, whether strangers may be there.
+    share: Option<(u16, u32, bool)>,
+    cpu_milli: u32,
+    ram_mib: u32,
+}
+
+impl Claim {
+    pub(super) fn of(spec: &TaskSpec) -> Self {
+        let is_share = spec.gpus > 0 && spec.share_milli > 0;
+        Self {
+            gpus: spec.gpus,
+            share: is_share.then_some((spec.share_milli, spec.memory_mib, spec.may_share)),
+            cpu_milli: coarse(spec.cpu_milli),
+            ram_mib: coarse(spec.ram_mib),
+        }
+    }
+}
 
 /// What the cells of a build are worth to tasks that take about the same.
 #[derive(Clone, Debug)]

@@ -3,15 +3,18 @@
 use super::cell::CellKey;
 use super::class::Zones;
 use super::{
-    Decision, Event, EventError, Facts, Index, Keys, Limits, NodeFact, NodeOffer, Purpose, Refusal,
-    Slice, TaskFact, TaskId, TaskSpec, UsageFact, Wait,
+    CLAIMS_MAX, Decision, Event, EventError, Facts, Index, Keys, Limits, NodeFact, NodeOffer,
+    Purpose, Refusal, Slice, TaskFact, TaskId, TaskSpec, UsageFact, Wait,
 };
 use crate::catalogue::{Abilities, Catalogue};
 use crate::packing::Models;
 use crate::sharing::Modes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tg_types::codec::{Decode, Encode};
 use tg_types::{DeviceKind, Features, NodeId};
+
+/// Something that makes a task another.
+type Change = fn(&mut TaskSpec);
 
 const ALL: Limits = Limits { decisions: u32::MAX, requeues: u32::MAX };
 
@@ -255,37 +258,77 @@ fn sim_undo_is_the_identity() {
     }
 }
 
-/// Goal: the index is nothing but its facts. Method: after every block it is dropped and made anew
-/// from the bytes of the facts; the next thousand decisions are those of the old one.
-#[test]
-fn sim_index_made_anew_decides_the_same() {
-    fn through_bytes<T: Encode + Decode>(value: &T) -> T {
+/// The same facts, read from their bytes.
+fn through_bytes(Facts { nodes, tasks, blocked, usage }: Facts) -> Facts {
+    fn one<T: Encode + Decode>(value: &T) -> T {
         T::from_bytes(&value.to_bytes()).expect("own bytes")
     }
+    Facts {
+        nodes: nodes.iter().map(one::<NodeFact>).collect(),
+        tasks: tasks.iter().map(one::<TaskFact>).collect(),
+        blocked: blocked.iter().map(one::<TaskSpec>).collect(),
+        usage: one::<UsageFact>(&usage),
+    }
+}
+
+/// Goal: the index is nothing but its facts. Method: two indices hear the same; after every fifth
+/// block the second is dropped and made anew from the bytes of its facts. All decisions are equal.
+#[test]
+fn sim_index_made_anew_decides_the_same() {
     let limits = Limits { decisions: 40, requeues: 5 };
     for seed in 200..206 {
-        let (mut world, mut index) = (World::new(seed), Index::new());
-        for _ in 0..20 {
-            run(&mut index, &world.block(), limits);
-        }
-        let Facts { nodes, tasks, blocked, usage } = index.facts();
-        let facts = Facts {
-            nodes: nodes.iter().map(through_bytes::<NodeFact>).collect(),
-            tasks: tasks.iter().map(through_bytes::<TaskFact>).collect(),
-            blocked: blocked.iter().map(through_bytes::<TaskSpec>).collect(),
-            usage: through_bytes::<UsageFact>(&usage),
-        };
-        let mut fresh = Index::rebuild(facts).expect("sound");
+        let (mut world, mut index, mut other) = (World::new(seed), Index::new(), Index::new());
         let mut count = 0;
-        for _ in 0..200 {
+        for number in 1..=250 {
             let block = world.block();
             let decisions = run(&mut index, &block, limits);
-            assert_eq!(decisions, run(&mut fresh, &block, limits), "seed {seed}");
-            count += decisions.len();
+            assert_eq!(decisions, run(&mut other, &block, limits), "seed {seed}, block {number}");
+            if number % 5 == 0 {
+                other = Index::rebuild(through_bytes(other.facts())).expect("sound");
+                assert_eq!(index.facts(), other.facts(), "seed {seed}, block {number}");
+                count += decisions.len();
+            } else if number > 5 {
+                count += decisions.len();
+            }
         }
         assert!(count >= 1_000, "{count}");
-        assert_eq!(index.facts(), fresh.facts());
     }
+}
+
+/// Goal: tasks that are all different make no slow block. Method: more of them than a block ranks,
+/// with a second of each: every block tries so many and no more, in order, an index made anew does
+/// the same, and in the end all were tried.
+#[test]
+fn claims_of_too_many_sorts_go_on_in_later_blocks() {
+    let mut world = World::new(11);
+    let mut index = Index::new();
+    for _ in 0..20 {
+        let (node, offer) = (world.draws.node(), Box::new(plain_offer(&mut world)));
+        index.apply(Event::NodeJoined { node, offer }).expect("joins");
+    }
+    let sorts = 2 * CLAIMS_MAX as u64 + 10;
+    for number in 0..2 * sorts {
+        let mut spec = plain_task(1);
+        (spec.share_milli, spec.memory_mib) = (100, 1_000 + (number / 2) as u32);
+        queue(&mut index, number..number + 1, &spec);
+    }
+    let mut tried = 0;
+    for _ in 0..3 {
+        let mut anew = Index::rebuild(index.facts()).expect("sound");
+        let decisions = index.tick(ALL);
+        assert_eq!(decisions, anew.tick(ALL));
+        let numbers = decisions.iter().map(|decision| match decision {
+            Decision::Place { task, .. } | Decision::Queue { task, .. } => task.number,
+            Decision::Requeue { .. } => panic!("nobody left"),
+        });
+        let sorts: BTreeSet<u64> = numbers.map(|number| number / 2).collect();
+        let first = tried as u64;
+        tried += sorts.len();
+        assert!(sorts.len() <= CLAIMS_MAX, "{}", sorts.len());
+        assert_eq!((sorts.first(), sorts.last()), (Some(&first), Some(&(tried as u64 - 1))));
+    }
+    assert_eq!(tried as u64, sorts);
+    assert_eq!(index.tick(ALL), []);
 }
 
 fn plain_offer(world: &mut World) -> NodeOffer {
@@ -403,7 +446,7 @@ fn reasons_name_the_rule_that_is_nearest() {
     let count = offer.count;
     let node = world.draws.node();
     index.apply(Event::NodeJoined { node, offer: Box::new(offer) }).expect("joins");
-    let cases: [(fn(&mut TaskSpec), Wait); 5] = [
+    let cases: [(Change, Wait); 5] = [
         (|spec| spec.ram_mib = u32::MAX, Wait::Hardware),
         (|spec| spec.regions = 2, Wait::Region),
         (|spec| spec.trust_min = 2, Wait::Trust),
@@ -442,7 +485,7 @@ fn refused_events_change_nothing() {
     let joined = |offer: NodeOffer| Box::new(offer);
     let other = world.draws.node();
     let (known, unknown) = (TaskId { number: 0 }, TaskId { number: 9 });
-    let spec = |change: fn(&mut TaskSpec)| {
+    let spec = |change: Change| {
         let mut spec = plain_task(1);
         change(&mut spec);
         Box::new(spec)
@@ -462,7 +505,7 @@ fn refused_events_change_nothing() {
     check(Event::TaskFailed { task: TaskId { number: 1 }, owner: 0 }, EventError::TaskWaits);
     let large = spec(|spec| spec.ram_mib = u32::MAX);
     check(Event::TaskAdjusted { task: known, spec: large }, EventError::NoRoom);
-    let refusals: [(fn(&mut TaskSpec), Refusal); 5] = [
+    let refusals: [(Change, Refusal); 5] = [
         (|spec| spec.gpus = 17, Refusal::Devices),
         (|spec| spec.share_milli = 1_000, Refusal::Share),
         (|spec| (spec.gpus, spec.share_milli) = (2, 500), Refusal::Share),

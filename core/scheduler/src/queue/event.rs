@@ -158,8 +158,8 @@ pub enum Decision {
         /// A deadline that would be promised now, if any is known.
         earliest: Option<Tick>,
     },
-    /// A promise cannot be kept because machines failed; its client is owed compensation. The job
-    /// goes on.
+    /// A promise cannot be kept because machines failed, or was not; its client is owed
+    /// compensation. The job goes on. Comes with the first event after the deadline at the latest.
     Break {
         /// The job.
         job: JobNumber,

@@ -104,7 +104,7 @@ impl Queue {
 
     /// Waiting jobs of a pool, the most urgent first: the owners' orders merged.
     pub(crate) fn ordered(&self, pool: u16) -> Vec<(i64, u64)> {
-        let mut heads: BinaryHeap<Reverse<(i64, u64, u32, i64, i64)>> = BinaryHeap::new();
+        let mut heads = BinaryHeap::new();
         let next = |owner: u32, key: i64, job: u64| {
             let rest = (pool, owner, key, job)..=(pool, owner, i64::MAX, u64::MAX);
             self.waiting.range(rest).next().map(|((.., key, job), ())| (*key, *job))

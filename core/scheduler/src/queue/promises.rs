@@ -2,12 +2,16 @@
 //!
 //! On no machine do slots want more devices than it has, and whatever runs there outside of a slot
 //! can be interrupted. So a job whose slot has begun can always start in it. A slot is longer than
-//! the work by a restart and a round for every piece: the time until the next round, and a restart
-//! after a run before the slot that was interrupted. One more round is for being stopped at the
-//! limit.
+//! the work by what every piece may cost: the time until the next round, or a restart elsewhere
+//! that was under way and then had to go, and after it the restart in the slot. One more round is
+//! for being stopped at the limit.
+//!
+//! Every promise ends in one of two ways: the job is done by then, or it is broken with a decision.
+//! That is said as soon as something fails and no other slot is found, and if all else goes wrong
+//! (rounds that did not come) with the first event after the deadline.
 
 use super::board::Part;
-use super::event::{Ask, Deadline, Decision, JobNumber, PoolNumber, RefusalReason};
+use super::event::{Ask, Deadline, Decision, JobNumber, PoolNumber, RefusalReason, Settings};
 use super::state::{Entry, Queue, Slot};
 use super::timetable::{Span, Want};
 use std::cmp::Reverse;
@@ -39,7 +43,8 @@ struct Search {
 impl Queue {
     /// What a piece costs beside the work.
     fn piece_cost(&self) -> u64 {
-        self.settings.restart.get() + self.settings.round.get()
+        let Settings { restart, round, .. } = self.settings;
+        restart.get() + restart.get().max(round.get())
     }
 
     /// What all pieces together cost at least: whoever has to be stopped is stopped in a round.
@@ -155,7 +160,8 @@ impl Queue {
     /// Starts worth trying for a gang: where slots end or begin on some machines.
     fn times(&self, search: &Search, is_late: bool) -> Vec<u64> {
         let Search { within, need, .. } = *search;
-        let Some(last) = within.to.checked_sub(need) else { return Vec::new() };
+        let last = within.to.checked_sub(need).filter(|last| within.from <= *last);
+        let Some(last) = last else { return Vec::new() };
         let mut times: BTreeSet<u64> = [if is_late { last } else { within.from }].into();
         for (node, _) in self.candidates(search.pool) {
             let steps = self.promised.steps.range((node, within.from)..=(node, within.to));
@@ -241,20 +247,49 @@ impl Queue {
         let Deadline::Promise(by) = entry.ask.deadline else { return };
         let left = entry.ask.limit.get().saturating_sub(entry.done).max(1);
         let (pool, width) = (entry.pool, entry.ask.devices);
+        // Between two pieces it is interrupted.
+        let preemptions = self.settings.preemptions_max.saturating_sub(entry.preemptions);
+        let pieces = PIECES_MAX.min(usize::from(preemptions)).max(1);
         let search = Search {
             pool,
             width,
             within: Span { from: self.now(), to: by.get() },
             need: left.saturating_add(self.slot_cost()),
-            pieces_max: if entry.ask.is_resumable { PIECES_MAX } else { 1 },
+            pieces_max: if entry.ask.is_resumable { pieces } else { 1 },
         };
         if let Some(slots) = self.late_slots(&search) {
             self.book(job, &slots);
             self.jobs.change(&job, |entry| entry.slots = slots);
         } else {
-            self.jobs.change(&job, |entry| entry.ask.deadline = Deadline::Aim(by));
-            out.push(Decision::Break { job: JobNumber(job), by });
+            self.break_promise(job, by, out);
         }
+    }
+
+    fn break_promise(&mut self, job: u64, by: Tick, out: &mut Vec<Decision>) {
+        self.promises.remove(&(by.get(), job));
+        self.jobs.change(&job, |entry| entry.ask.deadline = Deadline::Aim(by));
+        out.push(Decision::Break { job: JobNumber(job), by });
+    }
+
+    /// Breaks promises whose time is over.
+    pub(crate) fn break_overdue(&mut self, out: &mut Vec<Decision>) {
+        let overdue = self.promises.range((0, 0)..(self.now(), 0));
+        let overdue: Vec<(u64, u64)> = overdue.map(|(key, ())| *key).collect();
+        for (by, job) in overdue {
+            self.break_promise(job, Tick::new(by), out);
+        }
+    }
+
+    /// Whether a job that starts now in a slot will be done in what it has, up to its limit.
+    pub(crate) fn is_assured(&self, entry: &Entry) -> bool {
+        let now = self.now();
+        let Settings { restart, round, .. } = self.settings;
+        let restart = if entry.has_run { restart.get() } else { 0 };
+        let room = entry.slots.iter().fold(0_u64, |room, Slot { span, .. }| {
+            let cost = if span.from <= now { restart } else { self.piece_cost() };
+            room.saturating_add(span.to.saturating_sub(span.from.max(now)).saturating_sub(cost))
+        });
+        entry.ask.limit.get().saturating_sub(entry.done).saturating_add(round.get()) <= room
     }
 
     /// Drops slots that are over, and says whose have begun.

@@ -70,6 +70,12 @@ impl Queue {
                 continue;
             }
             let is_pinned = !matches!(entry.ask.deadline, Deadline::Promise(_));
+            if !is_pinned && !self.is_assured(entry) {
+                // Rounds did not come in time. What is found now is assured, so this ends.
+                self.rebook(job, out);
+                todo.push(job);
+                continue;
+            }
             for part in &slot.parts {
                 self.evict(*part, &mut todo, out);
             }
@@ -88,13 +94,17 @@ impl Queue {
             self.preempt(victim, out);
             todo.push(victim);
         }
-        debug_assert!(self.board.free_on(part.node) >= part.width, "slots exceed a machine");
+        assert!(self.board.free_on(part.node) >= part.width, "slots exceed a machine");
     }
 
-    /// Whether a job runs in its own slot on a machine.
+    /// Whether a job runs in its own slot on a machine. A gang that was placed before may hold more
+    /// of the machine than its slot has there: then it does not.
     fn is_in_slot(&self, job: u64, node: u32) -> bool {
         let slot = self.jobs.get(&job).and_then(|entry| entry.slot_at(self.now()));
-        slot.is_some_and(|slot| slot.parts.iter().any(|part| part.node == node))
+        let Some(slot) = slot else { return false };
+        let held = self.board.held(job).unwrap_or_default();
+        let width = |parts: &[Part]| parts.iter().find(|part| part.node == node).map(|it| it.width);
+        width(&slot.parts) >= width(held)
     }
 
     fn preempt(&mut self, job: u64, out: &mut Vec<Decision>) {

@@ -139,6 +139,8 @@ pub struct Queue {
     pub(crate) backlog: Kept<(u16, u8), u64>,
     /// Promised devices of machines.
     pub(crate) promised: Timetable,
+    /// What is promised: deadline, job.
+    pub(crate) promises: Kept<(u64, u64), ()>,
     /// When slots begin: time, job.
     pub(crate) begins: Kept<(u64, u64), ()>,
     /// Who has a slot on a machine: machine, job.
@@ -151,7 +153,7 @@ pub struct Queue {
 
 /// A time to which a queue can be taken back.
 #[derive(Clone, Debug)]
-pub struct Mark([usize; 12], [usize; 5], learn::Mark);
+pub struct Mark([usize; 13], [usize; 5], learn::Mark);
 
 impl Queue {
     /// An empty queue.
@@ -167,6 +169,7 @@ impl Queue {
             active: Kept::default(),
             backlog: Kept::default(),
             promised: Timetable::default(),
+            promises: Kept::default(),
             begins: Kept::default(),
             booked: Kept::default(),
             due: Kept::default(),
@@ -184,6 +187,7 @@ impl Queue {
         }
         self.check(event)?;
         self.advance(now);
+        self.break_overdue(&mut out);
         match event {
             Event::NodeJoined(node, pool, size) => {
                 self.board.join(node.0, pool.0, size);
@@ -284,6 +288,7 @@ impl Queue {
                 Ok((pool, slots)) => {
                     entry.pool = pool;
                     entry.slots = slots;
+                    self.promises.insert((by.get(), job), ());
                     out.push(Decision::Promise { job: JobNumber(job), by });
                 }
                 Err((reason, earliest)) => {
@@ -414,6 +419,9 @@ impl Queue {
         self.unbook(job);
         if let Some(entry) = self.jobs.remove(&job) {
             self.depart(entry.ask.owner);
+            if let Deadline::Promise(by) = entry.ask.deadline {
+                self.promises.remove(&(by.get(), job));
+            }
         }
     }
 
@@ -537,6 +545,7 @@ impl Queue {
             self.active.mark(),
             self.backlog.mark(),
             self.promised.steps.mark(),
+            self.promises.mark(),
             self.begins.mark(),
             self.booked.mark(),
             self.due.mark(),
@@ -549,7 +558,7 @@ impl Queue {
     pub fn undo(&mut self, mark: &Mark) {
         let Mark(maps, board, learned) = mark;
         let [clock, jobs, waiting, running, owners, active, backlog, rest @ ..] = *maps;
-        let [promised, begins, booked, due, finished] = rest;
+        let [promised, promises, begins, booked, due, finished] = rest;
         self.clock.undo(clock);
         self.jobs.undo(jobs);
         self.waiting.undo(waiting);
@@ -558,6 +567,7 @@ impl Queue {
         self.active.undo(active);
         self.backlog.undo(backlog);
         self.promised.steps.undo(promised);
+        self.promises.undo(promises);
         self.begins.undo(begins);
         self.booked.undo(booked);
         self.due.undo(due);
@@ -576,6 +586,7 @@ impl Queue {
         self.active.settle();
         self.backlog.settle();
         self.promised.steps.settle();
+        self.promises.settle();
         self.begins.settle();
         self.booked.settle();
         self.due.settle();

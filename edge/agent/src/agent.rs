@@ -423,22 +423,17 @@ impl State {
             Event::CheckDrawn { job, node: to, .. } if to == node => self.begin_check(job),
             Event::CheckCommitted { job, node: by } if by == node => self.show(job),
             Event::CheckPassed { job, node: by } if by == node => self.count_check(&job),
-            Event::CheckExcused { job, node: by } if by == node => {
-                self.books.keyless.remove(&job);
-            }
             Event::ProviderPaid { node: to, amount, .. }
             | Event::CheckerPaid { node: to, amount, .. }
                 if to == node =>
             {
-                self.deeds.earned = self.deeds.earned.plus(amount).unwrap_or(Amount::CAP);
-                self.tell.send_replace(self.deeds);
+                self.count_money(amount, Amount::ZERO);
             }
             Event::NodeSlashed { node: of, amount, .. }
             | Event::NodeFined { node: of, amount, .. }
                 if of == node =>
             {
-                self.deeds.lost = self.deeds.lost.plus(amount).unwrap_or(Amount::CAP);
-                self.tell.send_replace(self.deeds);
+                self.count_money(Amount::ZERO, amount);
             }
             Event::DisputeOpened { .. }
             | Event::ClaimPicked { .. }
@@ -454,7 +449,12 @@ impl State {
                 self.books.vouched.remove(&job);
                 self.notes.forget_duty(&job);
             }
-            Event::CheckMissed { job, node: by } if by == node => self.notes.forget_duty(&job),
+            Event::CheckMissed { job, node: by } | Event::CheckExcused { job, node: by }
+                if by == node =>
+            {
+                self.books.keyless.remove(&job);
+                self.notes.forget_duty(&job);
+            }
             Event::ComplaintRejected { job, about: Message::Inputs, .. }
             | Event::ComplaintLapsed { job, about: Message::Inputs }
                 if self.books.complaints.remove(&job) =>
@@ -476,6 +476,12 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    fn count_money(&mut self, earned: Amount, lost: Amount) {
+        self.deeds.earned = self.deeds.earned.plus(earned).unwrap_or(Amount::CAP);
+        self.deeds.lost = self.deeds.lost.plus(lost).unwrap_or(Amount::CAP);
+        self.tell.send_replace(self.deeds);
     }
 
     /// What follows from what others do in a dispute.

@@ -90,7 +90,7 @@ pub(crate) struct Setup {
     /// The commitments to secret weights that there are.
     pub(crate) weights: Vec<(Tree, Pcs)>,
     pub(crate) report: Report,
-    program: ProgramId,
+    pub(crate) program: ProgramId,
 }
 
 impl Setup {

@@ -32,7 +32,7 @@ pub(crate) struct HidingSetup {
     pub(crate) report: Report,
     pub(crate) model: Arc<Model>,
     program: Hash32,
-    weights: Hash32,
+    pub(crate) weights: Hash32,
 }
 
 impl HidingSetup {

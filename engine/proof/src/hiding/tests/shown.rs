@@ -1,20 +1,17 @@
-//! What a proof shows: counts, a distinguisher, a simulator.
+//! What a proof shows: counts, and messages that are never the same.
 
 use super::{CONTEXT, NETS, proven, seeds};
 use crate::field::{DEGREE, EF};
 use crate::hiding::HidingProof;
-use crate::hiding::last::{self, LastProof, RUN_CLAIMS};
+use crate::hiding::last::RUN_CLAIMS;
 use crate::hiding::stack::{self, MASK_BITS, NOISE_BITS};
-use crate::hiding::walk::Walk;
 use crate::tests::programs::Net;
 use crate::{Mode, Prover};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
 use tg_tensor::{Options, Runner, Tensor};
 
 /// The messages that are covered by pads.
-fn covered(proof: &mut HidingProof) -> Vec<&mut EF> {
+pub(super) fn covered(proof: &mut HidingProof) -> Vec<&mut EF> {
     let mut all = vec![&mut proof.lookups.root_denominator];
     for layer in &mut proof.lookups.layers {
         all.extend(layer.round_polys.iter_mut().flatten());
@@ -27,6 +24,17 @@ fn covered(proof: &mut HidingProof) -> Vec<&mut EF> {
     }
     all.extend(&mut proof.claims);
     all.extend(&mut proof.lower);
+    all
+}
+
+/// All numbers that a proof shows before its openings, and the values that these are of.
+pub(super) fn messages(proof: &mut HidingProof) -> Vec<EF> {
+    let mut all: Vec<EF> = covered(proof).into_iter().map(|message| *message).collect();
+    all.extend(&proof.factors);
+    all.extend(proof.last.rounds.iter().flatten());
+    all.extend([proof.last.mask, proof.last.blind]);
+    all.extend(&proof.last.shown);
+    all.extend(proof.opening.evals.iter().chain(&proof.inputs.evals));
     all
 }
 
@@ -63,7 +71,7 @@ fn opened_values_are_no_more_than_what_hides_them() {
 }
 
 /// Two inputs with the same outputs.
-fn twins(net: Net) -> [Vec<Tensor>; 2] {
+pub(super) fn twins(net: Net) -> [Vec<Tensor>; 2] {
     let runner = Runner::new(net.model(), Options { threads: 1, path: None });
     let first = net.inputs(0);
     let made = runner.run(&first).expect("inputs that fit");
@@ -104,15 +112,6 @@ fn distinguisher_wins_without_hiding_and_loses_with_it() {
     // Whoever has the seeds can tell; nobody else: no message of two proofs is the same.
     let ((statement, mut seen), (same, again)) = (prove(&first, 1), prove(&first, 1));
     assert_eq!((&statement, seen.to_bytes()), (&same, again.to_bytes()));
-    let messages = |proof: &mut HidingProof| {
-        let mut all: Vec<EF> = covered(proof).into_iter().map(|message| *message).collect();
-        all.extend(&proof.factors);
-        all.extend(proof.last.rounds.iter().flatten());
-        all.extend([proof.last.mask, proof.last.blind]);
-        all.extend(&proof.last.shown);
-        all.extend(proof.opening.evals.iter().chain(&proof.inputs.evals));
-        all
-    };
     let shown: BTreeSet<String> = messages(&mut seen).iter().map(|m| format!("{m:?}")).collect();
     for (inputs, seed) in [(&first, 2), (&first, 3), (&second, 2), (&second, 3)] {
         let (guessed, mut guess) = prove(inputs, seed);
@@ -120,54 +119,5 @@ fn distinguisher_wins_without_hiding_and_loses_with_it() {
         assert_ne!(guess.root, seen.root);
         let found = messages(&mut guess);
         assert!(found.iter().all(|message| !shown.contains(&format!("{message:?}"))));
-    }
-}
-
-/// Goal: what a verifier sees before the openings can be made without inputs. Method: uniform
-/// messages, and one challenge, that of the mask, chosen beforehand; all that a verifier checks
-/// beside the openings holds. Their own simulator is that of eprint 2026/391.
-#[test]
-fn simulator_without_inputs_makes_what_a_verifier_accepts() {
-    for net in NETS {
-        let proven = proven(net, 1);
-        let setup = proven.prover.setup();
-        let mut rng = StdRng::from_seed([3; 32]);
-        let mut random = || -> EF { rng.random() };
-        let mut proof = proven.proof.clone();
-        covered(&mut proof).into_iter().for_each(|message| *message = random());
-        proof.factors.iter_mut().for_each(|message| *message = random());
-
-        let mut transcript = setup.begin(&proven.statement);
-        let mut walk = Walk::new(&setup.plan, &mut transcript);
-        walk.lookups(&proof.lookups, &mut transcript).expect("the shape");
-        walk.products(&proof.products, &mut transcript).expect("the shape");
-        walk.claims(&proof.claims, &mut transcript).expect("the shape");
-        walk.lower(&proof.lower, &mut transcript).expect("the shape");
-        walk.factors(&proof.factors, &mut transcript).expect("the shape");
-        let constants = setup.model.constants();
-        let outputs = &proven.statement.outputs;
-        let publics = crate::claims::Publics { inputs: &[], outputs, constants };
-        let linear = walk.linear(Some(&publics)).expect("the plan is complete");
-
-        let mut simulated = LastProof {
-            mask: random(),
-            rounds: (0..setup.rounds()).map(|_| [random(), random()]).collect(),
-            blind: random(),
-            shown: (0..1 << MASK_BITS).map(|_| random()).collect(),
-        };
-        let ended = last::replay(&simulated, setup.rounds(), linear.constant, &mut transcript);
-        let mut ended = ended.expect("the shape");
-        ended.program(random());
-        walk.challenges.functionals = ended.point.clone();
-        let weighed: EF = [&setup.run_stack, &setup.inputs_stack]
-            .into_iter()
-            .map(|stack| {
-                let weight = linear.eval(&setup.plan, &walk.challenges, stack);
-                crate::sumcheck::shortened(&ended.point, stack.bits) * weight * random()
-            })
-            .sum();
-        let masks: Vec<EF> = (0..DEGREE).map(|_| random()).collect();
-        let opened = ended.simulate(&mut simulated, weighed, &masks);
-        assert!(ended.closes(&simulated, weighed, &opened), "{net:?}");
     }
 }

@@ -30,6 +30,10 @@ mod tests;
 mod verify;
 mod walk;
 
+#[cfg(test)]
+pub(crate) use last::LastProof;
+#[cfg(test)]
+pub(crate) use pcs::HiddenOpening;
 pub use proof::HidingProof;
 pub use prove::{HidingProver, Seeds};
 pub use statement::{HidingStatement, InputsCommitment, Seed};

@@ -1,5 +1,6 @@
 //! Whole proofs: honest ones of all kinds, and every lie that we could think of.
 
+mod bytes;
 mod court;
 pub(crate) mod fractions;
 mod lies;

@@ -121,7 +121,7 @@ impl Cases {
         };
         let prover = HidingProver::new(Arc::clone(&model), 1).expect("it can be proven");
         let seeds = Seeds { inputs: Seed::new([1; 32]), proof: Seed::new([2; 32]) };
-        let found = prover.prove(&[inputs.clone()], &seeds, Vec::new());
+        let found = prover.prove(std::slice::from_ref(&inputs), &seeds, Vec::new());
         let (statement, proof) = found.expect("inputs that fit");
         let verifier = HidingVerifier::new(Arc::clone(&model), 1).expect("it can be verified");
         let hidden = (verifier, statement, proof.to_bytes());

@@ -1,12 +1,14 @@
 //! What a proof shows: counts, and messages that are never the same.
 
 use super::{CONTEXT, NETS, proven, seeds};
-use crate::field::{DEGREE, EF};
+use crate::field::{DEGREE, EF, F};
 use crate::hiding::HidingProof;
 use crate::hiding::last::RUN_CLAIMS;
 use crate::hiding::stack::{self, MASK_BITS, NOISE_BITS};
 use crate::tests::programs::Net;
 use crate::{Mode, Prover};
+use p3_field::{BasedVectorSpace, PrimeField32};
+use p3_whir::pcs::proof::QueryOpenings;
 use std::collections::BTreeSet;
 use tg_tensor::{Options, Runner, Tensor};
 
@@ -35,6 +37,52 @@ pub(super) fn messages(proof: &mut HidingProof) -> Vec<EF> {
     all.extend([proof.last.mask, proof.last.blind]);
     all.extend(&proof.last.shown);
     all.extend(proof.opening.evals.iter().chain(&proof.inputs.evals));
+    all
+}
+
+/// Adds the coordinates of opened rows.
+fn add_rows<P>(all: &mut Vec<u32>, opened: &QueryOpenings<F, EF, P>) {
+    match opened {
+        QueryOpenings::Base(opened) => {
+            all.extend(opened.rows.iter().flatten().map(|cell| cell.as_canonical_u32()));
+        }
+        QueryOpenings::Extension(opened) => add_all(all, opened.rows.iter().flatten()),
+    }
+}
+
+/// Adds the coordinates of elements.
+fn add_all<'a>(all: &mut Vec<u32>, elements: impl IntoIterator<Item = &'a EF>) {
+    for element in elements {
+        let parts: &[F] = element.as_basis_coefficients_slice();
+        all.extend(parts.iter().map(|part| part.as_canonical_u32()));
+    }
+}
+
+/// All coordinates that the openings show: rows of words and masks, rounds, answers, what is left
+/// at their ends.
+pub(super) fn opened(proof: &HidingProof) -> Vec<u32> {
+    let mut all = Vec::new();
+    for opening in [&proof.opening, &proof.inputs] {
+        for sum in &opening.sumchecks {
+            add_all(&mut all, [&sum.mu_tilde]);
+            add_all(&mut all, sum.round_coefficients.iter().flatten());
+        }
+        for round in &opening.rounds {
+            add_all(&mut all, &round.ood_answers);
+            add_rows(&mut all, &round.openings);
+        }
+        let base = &opening.base_case;
+        add_all(&mut all, [&base.masked_claim]);
+        add_all(&mut all, base.blinded_message.iter().chain(&base.blinded_randomness));
+        for mask in &base.blinded_masks {
+            add_all(&mut all, mask.message.iter().chain(&mask.randomness));
+        }
+        add_rows(&mut all, &base.source_openings);
+        add_all(&mut all, base.fresh_main_openings.rows.iter().flatten());
+        for pair in &base.mask_openings {
+            add_all(&mut all, pair.carried.rows.iter().chain(&pair.fresh.rows).flatten());
+        }
+    }
     all
 }
 

@@ -176,7 +176,8 @@ fn distinguisher_is_always_right_without_hiding_and_guesses_with_it() {
     assert!(advantage(right) > 0.99, "committed: right {right} of {PROOFS} times");
 
     let prover = HidingProver::new(net.model(), 1).expect("it can be proven");
-    let (mut right, mut messages) = (0, Vec::new());
+    let mut right = 0;
+    let (mut each, mut shown, mut opened) = (Vec::new(), Vec::new(), Vec::new());
     for (number, bit) in bits.iter().enumerate() {
         let inputs = [twins[*bit].clone()];
         let prove = || prover.prove(&inputs, &seeds(number as u8), CONTEXT.to_vec());
@@ -185,55 +186,57 @@ fn distinguisher_is_always_right_without_hiding_and_guesses_with_it() {
         let at = log.place_of(0, &proof.root.roots()[0]).end;
         let seen = (proof.lookups.root_denominator, log.all_drawn_behind(at));
         right += usize::from(distinguish(&prover.setup().plan, net, &twins, seen) == *bit);
-        messages.push(super::shown::messages(&mut proof));
+        let all = super::shown::messages(&mut proof);
+        each.extend(all.iter().map(|message| coordinates(*message)));
+        shown.push(all.into_iter().flat_map(coordinates).collect::<Vec<_>>());
+        opened.push(super::shown::opened(&proof));
     }
     // Guessing is off by more once in ten thousand times; the seeds are fixed.
     assert!(advantage(right) < 0.28, "hiding: right {right} of {PROOFS} times");
-    uniform(&messages);
-    unrelated(&messages, &bits);
+    let count = each.len();
+    each.sort_unstable();
+    each.dedup();
+    assert_eq!(each.len(), count, "a message comes twice");
+    for all in [shown, opened] {
+        uniform(&all);
+        unrelated(&all, &bits);
+    }
 }
 
-/// Goal: what is shown looks uniform. Method: all coordinates of all messages, counted in as many
-/// equal parts of the field, by their lowest bits, and whether one comes twice.
-fn uniform(messages: &[Vec<EF>]) {
+/// Goal: what is shown looks uniform. Method: all coordinates, counted in equal parts of the field,
+/// and by their lowest bits.
+fn uniform(proofs: &[Vec<u32>]) {
     const PARTS: usize = 64;
-    let all: Vec<u32> = messages.iter().flatten().flat_map(|m| coordinates(*m)).collect();
+    let count = proofs.iter().map(Vec::len).sum::<usize>();
     let squares = |part: &dyn Fn(u32) -> usize| {
         let mut counts = [0_u32; PARTS];
-        all.iter().for_each(|coordinate| counts[part(*coordinate)] += 1);
-        let expected = all.len() as f64 / PARTS as f64;
+        proofs.iter().flatten().for_each(|coordinate| counts[part(*coordinate)] += 1);
+        let expected = count as f64 / PARTS as f64;
         counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum::<f64>()
     };
     let high = squares(&|c| (u64::from(c) * PARTS as u64 / u64::from(F::ORDER_U32)) as usize);
     let low = squares(&|c| c as usize % PARTS);
     // 63 degrees of freedom: 63 and a deviation of 11.2; below 20 or above 130 is no accident.
     for (name, found) in [("high", high), ("low", low)] {
-        assert!((20.0..130.0).contains(&found), "{name}: {found} of {} coordinates", all.len());
+        assert!((20.0..130.0).contains(&found), "{name}: {found} of {count} coordinates");
     }
-    let mut seen: Vec<Vec<u32>> = messages.iter().flatten().map(|m| coordinates(*m)).collect();
-    let count = seen.len();
-    seen.sort_unstable();
-    seen.dedup();
-    assert_eq!(seen.len(), count, "a message comes twice");
 }
 
-/// Goal: no message alone tells which inputs were used. Method: for each, the difference of its
+/// Goal: no coordinate alone tells which inputs were used. Method: for each, the difference of its
 /// mean over the proofs of one and of the other, in deviations of a uniform number.
-fn unrelated(messages: &[Vec<EF>], bits: &[usize]) {
+fn unrelated(proofs: &[Vec<u32>], bits: &[usize]) {
     let ones = bits.iter().sum::<usize>() as f64;
     let zeros = bits.len() as f64 - ones;
     let deviation = (1.0 / 12.0 * (1.0 / ones + 1.0 / zeros)).sqrt();
     let mut most: f64 = 0.0;
-    for place in 0..messages[0].len() {
-        for coordinate in 0..DEGREE {
-            let mut sums = [0.0, 0.0];
-            for (seen, bit) in messages.iter().zip(bits) {
-                let part = coordinates(seen[place])[coordinate];
-                sums[*bit] += f64::from(part) / f64::from(F::ORDER_U32);
-            }
-            most = most.max(((sums[0] / zeros - sums[1] / ones) / deviation).abs());
+    assert!(proofs.iter().all(|shown| shown.len() == proofs[0].len()), "proofs have one shape");
+    for place in 0..proofs[0].len() {
+        let mut sums = [0.0, 0.0];
+        for (shown, bit) in proofs.iter().zip(bits) {
+            sums[*bit] += f64::from(shown[place]) / f64::from(F::ORDER_U32);
         }
+        most = most.max(((sums[0] / zeros - sums[1] / ones) / deviation).abs());
     }
-    // Of a few thousand numbers, one is off by 5.5 deviations once in ten thousand times.
-    assert!(most < 5.5, "a message is {most} deviations apart");
+    // Of a hundred thousand numbers, one is off by 6.5 deviations once in a hundred thousand times.
+    assert!(most < 6.5, "a coordinate is {most} deviations apart");
 }

@@ -51,8 +51,12 @@ type Permutation = Poseidon2KoalaBear<16>;
 pub(crate) type LeafHash = PaddingFreeSponge<Poseidon2KoalaBear<24>, 24, 16, 8>;
 pub(crate) type NodeHash = TruncatedPermutation<Permutation, 2, 8, 16>;
 pub(crate) type Packed = <F as Field>::Packing;
-/// The sponge from which challenges are drawn.
-pub(crate) type Sponge = DuplexChallenger<F, Permutation, 16, 8>;
+pub(crate) type RealSponge = DuplexChallenger<F, Permutation, 16, 8>;
+/// The sponge from which challenges are drawn. Tests listen to it.
+#[cfg(not(test))]
+pub(crate) type Sponge = RealSponge;
+#[cfg(test)]
+pub(crate) type Sponge = crate::tests::sponge::TestSponge;
 type Whir = WhirProver<EF, F, Radix2DFTSmallBatch<F>, Tree, Sponge, SuffixProver<F, EF>>;
 /// A root.
 pub(crate) type Root = <Whir as MultilinearPcs<EF, Sponge>>::Commitment;
@@ -63,7 +67,10 @@ pub(crate) type Opening = <Whir as MultilinearPcs<EF, Sponge>>::Proof;
 
 /// A sponge in its first state.
 pub(crate) fn sponge() -> Sponge {
-    Sponge::new(default_koalabear_poseidon2_16())
+    let real = RealSponge::new(default_koalabear_poseidon2_16());
+    #[cfg(test)]
+    let real = Sponge::new(real);
+    real
 }
 
 /// What leaves and nodes of trees are hashed with.

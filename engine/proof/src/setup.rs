@@ -92,7 +92,7 @@ pub(crate) struct Setup {
     /// How often each of them is opened, one time after the other.
     pub(crate) repeats: usize,
     pub(crate) report: Report,
-    program: ProgramId,
+    pub(crate) program: ProgramId,
 }
 
 impl Setup {

@@ -54,6 +54,13 @@ impl HidingProver {
         &self.0.setup
     }
 
+    /// A prover who names the weights of another one.
+    #[cfg(test)]
+    pub(crate) fn disguised(mut self, other: &Self) -> Self {
+        self.0.setup.weights = other.0.setup.weights;
+        self
+    }
+
     /// Runs the program on every inference's inputs and proves it. At most one proof may be made
     /// with the same inputs and seed of inputs.
     pub fn prove(

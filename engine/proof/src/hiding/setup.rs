@@ -48,7 +48,7 @@ pub(crate) struct HidingSetup {
     model: Option<Arc<Model>>,
     program: Hash32,
     /// The root of the weights that the verifier has.
-    weights: Hash32,
+    pub(crate) weights: Hash32,
 }
 
 impl HidingSetup {

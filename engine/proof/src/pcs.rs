@@ -129,6 +129,7 @@ pub(crate) struct Pcs {
     whir: Whir,
     protocol: OpeningProtocol,
     bits: usize,
+    rate_bits: usize,
     first_fold: usize,
 }
 
@@ -150,13 +151,14 @@ impl Pcs {
         let first_fold = if is_large { FOLD_LARGE } else { FOLD };
         let folding_factor = FoldingFactor::ConstantFromSecondRound(first_fold, FOLD);
         let (rounds, _) = folding_factor.compute_number_of_rounds(bits).ok()?;
+        let rate_bits = of.rate_bits(bits);
         let rate = |round: usize| SECOND_RATE_BITS + round * (FOLD - 2);
         let parameters = ProtocolParameters {
             security_level: TARGET_BITS,
             pow_bits: GRINDING_BITS,
             folding_factor,
             soundness_type: SecurityAssumption::JohnsonBound,
-            starting_log_inv_rate: of.rate_bits(bits),
+            starting_log_inv_rate: rate_bits,
             round_log_inv_rates: (0..rounds).map(rate).collect(),
         };
         let config = WhirConfig::<EF, F, Sponge>::new(bits, parameters).ok()?;
@@ -164,7 +166,8 @@ impl Pcs {
             return None;
         }
         let transform = Radix2DFTSmallBatch::new(1 << config.max_fft_size());
-        Some(Self { whir: Whir::new(config, transform, Tree::new()), protocol, bits, first_fold })
+        let whir = Whir::new(config, transform, Tree::new());
+        Some(Self { whir, protocol, bits, rate_bits, first_fold })
     }
 
     /// Commits to the columns of each table and absorbs the root. The tables have the shapes that
@@ -212,6 +215,11 @@ impl Pcs {
     pub(crate) fn queries(&self) -> usize {
         let first = self.whir.round_parameters().first();
         first.map_or_else(|| self.whir.terminal().num_queries, |round| round.num_queries)
+    }
+
+    /// log2 of the inverse rate of the committed word.
+    pub(crate) fn rate_bits(&self) -> usize {
+        self.rate_bits
     }
 
     /// The error of commitment and opening.

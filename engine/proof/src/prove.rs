@@ -58,7 +58,7 @@ impl Prover {
             Mode::Public => Some(model.constants()),
             Mode::Committed => None,
         };
-        let setup = Setup::new(Arc::new(model.program().clone()), constants, batch)?;
+        let setup = Setup::new(&Arc::new(model.program().clone()), constants, batch)?;
         Ok(Self::with(setup, model))
     }
 
@@ -172,13 +172,12 @@ impl Prover {
         });
         let points = points(plan, Tree::Run, &challenges);
         let opening = self.setup.run.open(kept, points, transcript.sponge());
-        let committed =
-            (0..self.setup.repeats).flat_map(|_| self.setup.weights.iter().zip(&self.committed));
-        let open = |((tree, pcs), committed): (&(Tree, Pcs), &Committed)| {
+        let open = |index: usize| {
+            let ((tree, pcs), committed) = (&self.setup.weights[index], &self.committed[index]);
             let points = self::points(plan, *tree, &challenges);
             pcs.open(committed.kept.clone(), points, transcript.sponge())
         };
-        let weights = committed.map(open).collect();
+        let weights = self.setup.opened_weights().into_iter().map(open).collect();
         let clear = shown.clear.clone();
         Proof { clear, root, lookups, products, claims, functionals, opening, weights }
     }

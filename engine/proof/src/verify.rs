@@ -41,7 +41,7 @@ impl Verifier {
     /// One that has the model.
     pub fn public(model: impl Into<Arc<Model>>, batch: usize) -> Result<Self, PlanError> {
         let model = model.into();
-        let setup = Setup::new(Arc::new(model.program().clone()), Some(model.constants()), batch)?;
+        let setup = Setup::new(&Arc::new(model.program().clone()), Some(model.constants()), batch)?;
         let digest = model.weights_root();
         Ok(Self { setup, weights: Weights::Public(model), digest })
     }
@@ -54,7 +54,7 @@ impl Verifier {
         commitment: Option<WeightsCommitment>,
         batch: usize,
     ) -> Result<Self, PlanError> {
-        Ok(Self::with(Setup::new(program.into(), None, batch)?, commitment))
+        Ok(Self::with(Setup::new(&program.into(), None, batch)?, commitment))
     }
 
     /// One for a setup with committed weights.
@@ -100,8 +100,8 @@ impl Verifier {
             Weights::Committed(Some(commitment)) => commitment.roots(),
             Weights::Committed(None) | Weights::Public(_) => Vec::new(),
         };
-        let trees = self.setup.weights.len();
-        if [roots.len(), proof.weights.len()] != [trees, trees * self.setup.repeats] {
+        let opened = self.setup.opened_weights();
+        if roots.len() != self.setup.weights.len() || proof.weights.len() != opened.len() {
             return Err(VerifyError::Opening("weights"));
         }
         for ((_, pcs), root) in self.setup.weights.iter().zip(&roots) {
@@ -143,10 +143,10 @@ impl Verifier {
         let at = points(plan, Tree::Run, &challenges);
         let values = self.setup.run.verify(&proof.root, &proof.opening, at, transcript.sponge());
         record(plan, Tree::Run, values.ok_or(VerifyError::Opening("values"))?, &mut openings);
-        let trees = self.setup.weights.iter().zip(&roots).cycle();
-        for (((tree, pcs), root), opening) in trees.zip(&proof.weights) {
+        for (index, opening) in opened.into_iter().zip(&proof.weights) {
+            let (tree, pcs) = &self.setup.weights[index];
             let at = points(plan, *tree, &challenges);
-            let values = pcs.verify(root, opening, at, transcript.sponge());
+            let values = pcs.verify(&roots[index], opening, at, transcript.sponge());
             let values = values.ok_or(VerifyError::Opening("weights"))?;
             if !record(plan, *tree, values, &mut openings) {
                 return Err(VerifyError::Opening("weights"));

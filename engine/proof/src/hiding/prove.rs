@@ -123,7 +123,7 @@ impl ZkProver {
         let secrecy = Secrecy { inputs, outputs, weights: openings };
         let program = Arc::new(model.program().clone());
         let known = weights.is_none().then(|| model.clone());
-        let setup = HidingSetup::new(program, known, batch, secrecy)?;
+        let setup = HidingSetup::new(&program, known, batch, secrecy)?;
         Ok(Self::with(setup, model, weights))
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct HidingSetup {
 impl HidingSetup {
     /// For inferences. A model is needed unless the weights are behind a commitment.
     pub(crate) fn new(
-        program: Arc<Program>,
+        program: &Arc<Program>,
         model: Option<Arc<Model>>,
         batch: usize,
         secrecy: Secrecy,

@@ -3,8 +3,10 @@
 //!
 //! A target takes any bytes. It panics only where our code breaks a promise: bytes that become a
 //! value give the same bytes again, a checked program runs without overflow and as its meaning
-//! says, and what an opening shows is true.
+//! says, and what an opening shows is true, and a
+//! proof is accepted for what was proven only.
 
 pub mod onnx;
 pub mod opening;
 pub mod program;
+pub mod proof;

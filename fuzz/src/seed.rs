@@ -5,7 +5,7 @@
 
 use arbtest::arbitrary::Unstructured;
 use std::path::{Path, PathBuf};
-use tg_fuzz::{onnx, opening, program};
+use tg_fuzz::{onnx, opening, program, proof};
 use tg_onnx::proto::{
     AttributeValue, GraphProto, ModelProto, NodeProto, OpsetProto, TensorProto, ValueInfoProto,
 };
@@ -23,7 +23,7 @@ fn main() {
     match arguments.split_first() {
         Some((folder, [])) => write_all(Path::new(folder)),
         Some((target, files)) => replay(target, files),
-        None => eprintln!("usage: seed <folder> | seed <program|onnx|opening> <file>..."),
+        None => eprintln!("usage: seed <folder> | seed <program|onnx|opening|proof> <file>..."),
     }
 }
 
@@ -32,6 +32,7 @@ fn replay(target: &str, files: &[String]) {
         "program" => program::check,
         "onnx" => onnx::check,
         "opening" => opening::check,
+        "proof" => proof::check,
         unknown => return eprintln!("there is no target {unknown}"),
     };
     for file in files {
@@ -46,6 +47,7 @@ fn replay(target: &str, files: &[String]) {
 fn write_all(folder: &Path) {
     write(&folder.join("program"), models());
     write(&folder.join("opening"), opening::seeds());
+    write(&folder.join("proof"), proof::seeds());
     let mut files = graphs();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
     collect(&fixtures, &mut files);

@@ -31,7 +31,11 @@ mod tests;
 mod verify;
 mod walk;
 
+#[cfg(test)]
+pub(crate) use last::LastProof;
 pub use owned::{HiddenWeights, WeightsKey};
+#[cfg(test)]
+pub(crate) use pcs::HiddenOpening;
 pub use proof::HidingProof;
 pub use prove::{HidingProver, Seeds, ZkProver, ZkSeeds};
 pub(crate) use setup::{HidingSetup, Secrecy};

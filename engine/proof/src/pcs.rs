@@ -51,8 +51,12 @@ type Permutation = Poseidon2KoalaBear<16>;
 pub(crate) type LeafHash = PaddingFreeSponge<Poseidon2KoalaBear<24>, 24, 16, 8>;
 pub(crate) type NodeHash = TruncatedPermutation<Permutation, 2, 8, 16>;
 pub(crate) type Packed = <F as Field>::Packing;
-/// The sponge from which challenges are drawn.
-pub(crate) type Sponge = DuplexChallenger<F, Permutation, 16, 8>;
+pub(crate) type RealSponge = DuplexChallenger<F, Permutation, 16, 8>;
+/// The sponge from which challenges are drawn. Tests listen to it.
+#[cfg(not(test))]
+pub(crate) type Sponge = RealSponge;
+#[cfg(test)]
+pub(crate) type Sponge = crate::tests::sponge::TestSponge;
 type Whir = WhirProver<EF, F, Radix2DFTSmallBatch<F>, Tree, Sponge, SuffixProver<F, EF>>;
 /// A root.
 pub(crate) type Root = <Whir as MultilinearPcs<EF, Sponge>>::Commitment;
@@ -63,7 +67,10 @@ pub(crate) type Opening = <Whir as MultilinearPcs<EF, Sponge>>::Proof;
 
 /// A sponge in its first state.
 pub(crate) fn sponge() -> Sponge {
-    Sponge::new(default_koalabear_poseidon2_16())
+    let real = RealSponge::new(default_koalabear_poseidon2_16());
+    #[cfg(test)]
+    let real = Sponge::new(real);
+    real
 }
 
 /// What leaves and nodes of trees are hashed with.
@@ -122,6 +129,7 @@ pub(crate) struct Pcs {
     whir: Whir,
     protocol: OpeningProtocol,
     bits: usize,
+    rate_bits: usize,
     first_fold: usize,
 }
 
@@ -143,13 +151,14 @@ impl Pcs {
         let first_fold = if is_large { FOLD_LARGE } else { FOLD };
         let folding_factor = FoldingFactor::ConstantFromSecondRound(first_fold, FOLD);
         let (rounds, _) = folding_factor.compute_number_of_rounds(bits).ok()?;
+        let rate_bits = of.rate_bits(bits);
         let rate = |round: usize| SECOND_RATE_BITS + round * (FOLD - 2);
         let parameters = ProtocolParameters {
             security_level: TARGET_BITS,
             pow_bits: GRINDING_BITS,
             folding_factor,
             soundness_type: SecurityAssumption::JohnsonBound,
-            starting_log_inv_rate: of.rate_bits(bits),
+            starting_log_inv_rate: rate_bits,
             round_log_inv_rates: (0..rounds).map(rate).collect(),
         };
         let config = WhirConfig::<EF, F, Sponge>::new(bits, parameters).ok()?;
@@ -157,7 +166,8 @@ impl Pcs {
             return None;
         }
         let transform = Radix2DFTSmallBatch::new(1 << config.max_fft_size());
-        Some(Self { whir: Whir::new(config, transform, Tree::new()), protocol, bits, first_fold })
+        let whir = Whir::new(config, transform, Tree::new());
+        Some(Self { whir, protocol, bits, rate_bits, first_fold })
     }
 
     /// Commits to the columns of each table and absorbs the root. The tables have the shapes that
@@ -205,6 +215,11 @@ impl Pcs {
     pub(crate) fn queries(&self) -> usize {
         let first = self.whir.round_parameters().first();
         first.map_or_else(|| self.whir.terminal().num_queries, |round| round.num_queries)
+    }
+
+    /// log2 of the inverse rate of the committed word.
+    pub(crate) fn rate_bits(&self) -> usize {
+        self.rate_bits
     }
 
     /// The error of commitment and opening.

@@ -165,7 +165,7 @@ pub(crate) fn bound<N: Number>(sum: &N, values: &[N], degree: usize, challenge: 
 }
 
 /// The weights of values at 0 to `degree` in the value at a point.
-fn lagrange(degree: usize, point: EF) -> Vec<EF> {
+pub(crate) fn lagrange(degree: usize, point: EF) -> Vec<EF> {
     let node = EF::from_usize;
     let weight = |own: usize| {
         let others = (0..=degree).filter(|other| *other != own);

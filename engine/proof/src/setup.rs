@@ -89,15 +89,15 @@ pub(crate) struct Setup {
     pub(crate) run: Pcs,
     /// The commitments to secret weights that there are.
     pub(crate) weights: Vec<(Tree, Pcs)>,
-    /// How often each of them is opened, one time after the other.
-    pub(crate) repeats: usize,
+    /// Whether they are registered.
+    registers: bool,
     pub(crate) report: Report,
-    program: ProgramId,
+    pub(crate) program: ProgramId,
 }
 
 impl Setup {
     pub(crate) fn new(
-        program: Arc<Program>,
+        program: &Arc<Program>,
         constants: Option<&[Tensor]>,
         batch: usize,
     ) -> Result<Self, PlanError> {
@@ -125,23 +125,16 @@ impl Setup {
         if report.bits < f64::from(SECURITY_BITS_MIN) {
             return Err(refused);
         }
-        Ok(Self { plan, mode, run, weights, repeats: 1, report, program: id })
+        Ok(Self { plan, mode, run, weights, registers: false, report, program: id })
     }
 
-    /// The same for a registration, which opens the weights twice.
-    ///
-    /// A root stands for a short list of models until it is opened, so its maker could have one of
-    /// them registered and use another one later, if both lie close to what was committed. They
-    /// differ at half of all places: with a share d of places that differ from the registered one,
-    /// at least 1/2 - d differ from the other. Of t places for each opening, two openings miss the
-    /// first with (1 - d)^2t, a later proof misses the second with (1/2 + d)^t. The best choice of
-    /// d makes both ((√7 - 1) / 2)^2t.
+    /// The same for a registration, which opens the weights more than once, so that their root
+    /// stands for one model.
     pub(crate) fn registering(mut self) -> Result<Self, PlanError> {
-        self.repeats = 2;
-        let missed = 2.0 * f64::midpoint(7_f64.sqrt(), -1.0).log2();
+        self.registers = true;
         let mut terms = self.report.terms;
         for (_, pcs) in &self.weights {
-            let bits = -missed * pcs.queries() as f64;
+            let bits = bits_of_another(pcs, openings_to_register(pcs));
             terms.push(Term { name: "another model behind the root", bits });
         }
         self.report = Report::of(terms);
@@ -151,11 +144,61 @@ impl Setup {
         Ok(self)
     }
 
+    /// Which of the weights are opened, in order.
+    pub(crate) fn opened_weights(&self) -> Vec<usize> {
+        let times = |pcs: &Pcs| if self.registers { openings_to_register(pcs) } else { 1 };
+        let all = self.weights.iter().enumerate();
+        all.flat_map(|(index, (_, pcs))| std::iter::repeat_n(index, times(pcs))).collect()
+    }
+
     /// A transcript that has absorbed what is to be proven, with what.
     pub(crate) fn begin(&self, statement: &Statement, weights: &Hash32) -> Transcript {
         let mut transcript = Transcript::new("tensorgrid/proof/1");
         let digest = statement.digest(self.mode, &self.program, weights);
         transcript.absorb_digest("statement", &digest);
         transcript
+    }
+}
+
+/// How often a registration opens weights: an opening of a word with less in it looks at fewer
+/// places.
+fn openings_to_register(pcs: &Pcs) -> usize {
+    if pcs.rate_bits() == 1 { 2 } else { 3 }
+}
+
+/// -log2 of the chance to register one model behind a root and to use another one later.
+///
+/// A root stands for a short list of models until it is opened, so its maker could do that if both
+/// lie close to what was committed. At rate r they differ at 1 - r of all places: with a share d of
+/// places that differ from the registered one, at least 1 - r - d differ from the other. Of t
+/// places for each opening, k openings miss the first with (1 - d)^kt, a later proof misses the
+/// second with (r + d)^t. The best d makes both x^kt, where x = 1 - d and x^k + x = 1 + r.
+fn bits_of_another(pcs: &Pcs, openings: usize) -> f64 {
+    let rate = 0.5_f64.powi(pcs.rate_bits() as i32);
+    let (mut low, mut high) = (rate, 1.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        let is_above = middle.powi(openings as i32) + middle > 1.0 + rate;
+        if is_above { high = middle } else { low = middle }
+    }
+    -high.log2() * (openings * pcs.queries()) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pcs::{Request, STACK_BITS_MIN, Shape};
+
+    /// Goal: weights of all sizes can be registered with 100 bits. Method: compute them, for both
+    /// rates; one opening less would not do.
+    #[test]
+    fn openings_of_a_registration_leave_one_model_behind_a_root() {
+        for bits in [STACK_BITS_MIN, 12, 16, 18, 19, 21] {
+            let shape = Shape { bits, columns: 1, requests: vec![Request { columns: vec![0] }] };
+            let pcs = Pcs::new(&[shape], Content::Weights).expect("parameters");
+            let openings = openings_to_register(&pcs);
+            let [less, enough] = [openings - 1, openings].map(|k| bits_of_another(&pcs, k));
+            assert!(less < 100.0 && enough > 105.0, "{bits}: {less} {enough}");
+        }
     }
 }

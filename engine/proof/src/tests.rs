@@ -1,11 +1,18 @@
 //! Whole proofs: honest ones of all kinds, and every lie that we could think of.
 
+mod bytes;
 mod court;
+pub(crate) mod fractions;
 mod lies;
+mod mutants;
 pub(crate) mod programs;
 pub(crate) mod random;
+pub(crate) mod sponge;
+mod statements;
 
+use crate::field::{DEGREE, EF, F};
 use crate::{Mode, Proof, Prover, Statement, Verifier, VerifyError};
+use p3_field::{BasedVectorSpace as _, Field as _, PrimeCharacteristicRing as _};
 use programs::Net;
 use std::sync::Arc;
 use tg_tensor::{Model, Tensor};
@@ -44,6 +51,30 @@ impl Proven {
     fn refuses(&self, statement: &Statement, proof: &Proof) -> bool {
         self.verifier.verify(statement, &proof.to_bytes()).is_err()
     }
+}
+
+/// Elements of the base field that give a sum when multiplied with five of the extension.
+pub(crate) fn solve(factors: &[EF], sum: EF) -> Vec<F> {
+    let parts = |element: EF| -> Vec<F> {
+        let parts: &[F] = element.as_basis_coefficients_slice();
+        parts.to_vec()
+    };
+    let columns: Vec<Vec<F>> = factors.iter().map(|factor| parts(*factor)).collect();
+    let right = parts(sum);
+    let row = |row: usize| columns.iter().map(|c| c[row]).chain([right[row]]).collect();
+    let mut rows: Vec<Vec<F>> = (0..DEGREE).map(row).collect();
+    for place in 0..DEGREE {
+        let pivot = (place..DEGREE).find(|row| rows[*row][place] != F::ZERO);
+        rows.swap(place, pivot.expect("random elements are independent"));
+        let inverse = rows[place][place].inverse();
+        rows[place].iter_mut().for_each(|cell| *cell *= inverse);
+        let own = rows[place].clone();
+        for (_, row) in rows.iter_mut().enumerate().filter(|(other, _)| *other != place) {
+            let factor = row[place];
+            row.iter_mut().zip(&own).for_each(|(cell, own)| *cell -= factor * *own);
+        }
+    }
+    rows.iter().map(|row| row[DEGREE]).collect()
 }
 
 #[test]

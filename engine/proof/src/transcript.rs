@@ -19,7 +19,10 @@ pub(crate) struct Transcript {
 impl Transcript {
     /// One that has absorbed nothing but its name.
     pub(crate) fn new(label: &str) -> Self {
-        let mut transcript = Self { sponge: pcs::sponge() };
+        let sponge = pcs::sponge();
+        #[cfg(test)]
+        let sponge = sponge.ruled();
+        let mut transcript = Self { sponge };
         transcript.bytes(label.as_bytes());
         transcript
     }

@@ -41,7 +41,7 @@ impl Verifier {
     /// One that has the model.
     pub fn public(model: impl Into<Arc<Model>>, batch: usize) -> Result<Self, PlanError> {
         let model = model.into();
-        let setup = Setup::new(Arc::new(model.program().clone()), Some(model.constants()), batch)?;
+        let setup = Setup::new(&Arc::new(model.program().clone()), Some(model.constants()), batch)?;
         let digest = model.weights_root();
         Ok(Self { setup, weights: Weights::Public(model), digest })
     }
@@ -54,7 +54,7 @@ impl Verifier {
         commitment: Option<WeightsCommitment>,
         batch: usize,
     ) -> Result<Self, PlanError> {
-        Ok(Self::with(Setup::new(program.into(), None, batch)?, commitment))
+        Ok(Self::with(Setup::new(&program.into(), None, batch)?, commitment))
     }
 
     /// One for a setup with committed weights.
@@ -100,8 +100,8 @@ impl Verifier {
             Weights::Committed(Some(commitment)) => commitment.roots(),
             Weights::Committed(None) | Weights::Public(_) => Vec::new(),
         };
-        let trees = self.setup.weights.len();
-        if [roots.len(), proof.weights.len()] != [trees, trees * self.setup.repeats] {
+        let opened = self.setup.opened_weights();
+        if roots.len() != self.setup.weights.len() || proof.weights.len() != opened.len() {
             return Err(VerifyError::Opening("weights"));
         }
         for ((_, pcs), root) in self.setup.weights.iter().zip(&roots) {
@@ -143,10 +143,10 @@ impl Verifier {
         let at = points(plan, Tree::Run, &challenges);
         let values = self.setup.run.verify(&proof.root, &proof.opening, at, transcript.sponge());
         record(plan, Tree::Run, values.ok_or(VerifyError::Opening("values"))?, &mut openings);
-        let trees = self.setup.weights.iter().zip(&roots).cycle();
-        for (((tree, pcs), root), opening) in trees.zip(&proof.weights) {
+        for (index, opening) in opened.into_iter().zip(&proof.weights) {
+            let (tree, pcs) = &self.setup.weights[index];
             let at = points(plan, *tree, &challenges);
-            let values = pcs.verify(root, opening, at, transcript.sponge());
+            let values = pcs.verify(&roots[index], opening, at, transcript.sponge());
             let values = values.ok_or(VerifyError::Opening("weights"))?;
             if !record(plan, *tree, values, &mut openings) {
                 return Err(VerifyError::Opening("weights"));
@@ -360,4 +360,72 @@ pub(crate) fn checks(
         }
     }
     sum
+}
+
+/// What a forger knows once all is drawn.
+#[cfg(test)]
+pub(crate) struct Learnt {
+    pub(crate) challenges: Challenges,
+    pub(crate) openings: Openings,
+    /// That of the look-ups, at their end.
+    pub(crate) denominator: EF,
+}
+
+#[cfg(test)]
+impl Verifier {
+    /// What a forger learns from a proof before anything is closed.
+    pub(crate) fn learn(&self, absorbed: &Statement, proof: &Proof) -> Learnt {
+        let Replay { challenges, openings, lookups, .. } =
+            self.replay(absorbed, proof).expect("only claims are false");
+        Learnt { challenges, openings, denominator: lookups.denominator }
+    }
+
+    /// By how much the last equation of a statement is wrong.
+    pub(crate) fn gap(&self, statement: &Statement, proof: &Proof, learnt: &Learnt) -> EF {
+        let constants = match &self.weights {
+            Weights::Public(model) => model.constants(),
+            Weights::Committed(_) => &[],
+        };
+        let (plan, challenges) = (&self.setup.plan, &learnt.challenges);
+        let known = logup::known(plan, challenges).expect("the plan is complete");
+        let (inputs, outputs) = (&statement.inputs, &statement.outputs);
+        let publics = Publics { inputs, outputs, constants };
+        let requests = plan.requests(challenges);
+        let tally = Tally::new(plan, challenges, &requests, Some(&publics));
+        let sum = |sum: &Option<crate::sumcheck::SumProof>| {
+            sum.as_ref().map_or(EF::ZERO, |sum| sum.claimed_sum)
+        };
+        let value = |part: &crate::claims::Points| part.value(&learnt.openings).expect("opened");
+        let mut left = learnt.denominator + checks(plan, challenges, outputs, &proof.clear)
+            - known.denominator.constant
+            - value(&known.denominator.points)
+            - sum(&proof.products);
+        let powers = challenges.rho.shifted_powers(challenges.rho);
+        left += proof.claims.iter().zip(powers).map(|(claim, power)| *claim * power).sum::<EF>();
+        left - tally.constant - value(&tally.points) - sum(&proof.functionals)
+    }
+
+    /// A mutant that absorbs something else than the statement.
+    pub(crate) fn verify_absorbing(
+        &self,
+        statement: &Statement,
+        absorbed: &Statement,
+        proof: &Proof,
+    ) -> Result<(), VerifyError> {
+        let constants = match &self.weights {
+            Weights::Public(model) => model.constants(),
+            Weights::Committed(_) => &[],
+        };
+        statement.check(&self.setup.plan, constants)?;
+        check_clear(&self.setup.plan, statement, &proof.clear)?;
+        let replay = self.replay(absorbed, proof)?;
+        self.close(statement, constants, proof, &replay)
+    }
+
+    /// A mutant that absorbs neither which program nor which weights it has.
+    pub(crate) fn without_model(mut self) -> Self {
+        self.digest = Hash32::new([0; 32]);
+        self.setup.program = Hash32::new([0; 32]);
+        self
+    }
 }

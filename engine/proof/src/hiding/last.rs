@@ -183,9 +183,18 @@ impl Ended {
 
 #[cfg(test)]
 impl Ended {
-    /// Replaces the challenge that a simulator chooses beforehand.
-    pub(crate) fn program(&mut self, blind_factor: EF) {
-        self.blind_factor = blind_factor;
+    /// By how much the two equations that close the proof are wrong.
+    pub(crate) fn gaps(&self, proof: &LastProof, weighed: EF, opened: &[EF]) -> [EF; 2] {
+        let mask = (self.last - weighed) * self.mask_factor.inverse();
+        let (masks, blinds) = opened.split_at(DEGREE);
+        let whole = |parts: &[EF]| -> EF {
+            parts.iter().enumerate().map(|(place, part)| *part * basis(place)).sum()
+        };
+        let shown = dot(&proof.shown, &eq_table(&self.within));
+        [
+            dot(&proof.shown, &powers(&self.point)) - proof.blind - self.blind_factor * mask,
+            shown - whole(blinds) - self.blind_factor * whole(masks),
+        ]
     }
 
     /// Makes what follows from all other messages: the blind at the end, and the opened coordinates

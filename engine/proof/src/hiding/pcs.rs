@@ -269,6 +269,28 @@ mod tests {
         }
     }
 
+    /// Goal: no more of a word is opened than it has random coefficients. Method: count, for all
+    /// words and masks of all sizes. A row that is queried shows one number of each word.
+    #[test]
+    fn randomness_of_every_word_covers_its_queries() {
+        for bits in HIDDEN_BITS_MIN..=crate::pcs::STACK_BITS_MAX {
+            for (claims, least) in [(1, OPENING_BITS_OF_TWO), (11, OPENING_BITS_OF_MANY)] {
+                let pcs = HidingPcs::new(bits, claims, least).expect("parameters");
+                let config = &pcs.config;
+                for (round, randomness) in config.oracle_randomness().iter().enumerate() {
+                    let queries = match config.round_parameters().get(round) {
+                        Some(round) => round.num_queries,
+                        None => config.randomized_terminal().num_queries,
+                    };
+                    assert!(*randomness >= queries, "{bits}: {randomness} for {queries}");
+                }
+                for group in config.mask_groups() {
+                    assert!(group.shape.randomness_len >= config.mask_queries(), "{bits}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn all_sizes_reach_the_security() {
         for bits in HIDDEN_BITS_MIN..=crate::pcs::STACK_BITS_MAX {

@@ -54,6 +54,13 @@ impl HidingProver {
         &self.0.setup
     }
 
+    /// A prover who names the weights of another one.
+    #[cfg(test)]
+    pub(crate) fn disguised(mut self, other: &Self) -> Self {
+        self.0.setup.weights = other.0.setup.weights;
+        self
+    }
+
     /// Runs the program on every inference's inputs and proves it. At most one proof may be made
     /// with the same inputs and seed of inputs.
     pub fn prove(
@@ -116,7 +123,7 @@ impl ZkProver {
         let secrecy = Secrecy { inputs, outputs, weights: openings };
         let program = Arc::new(model.program().clone());
         let known = weights.is_none().then(|| model.clone());
-        let setup = HidingSetup::new(program, known, batch, secrecy)?;
+        let setup = HidingSetup::new(&program, known, batch, secrecy)?;
         Ok(Self::with(setup, model, weights))
     }
 

@@ -48,13 +48,13 @@ pub(crate) struct HidingSetup {
     model: Option<Arc<Model>>,
     program: Hash32,
     /// The root of the weights that the verifier has.
-    weights: Hash32,
+    pub(crate) weights: Hash32,
 }
 
 impl HidingSetup {
     /// For inferences. A model is needed unless the weights are behind a commitment.
     pub(crate) fn new(
-        program: Arc<Program>,
+        program: &Arc<Program>,
         model: Option<Arc<Model>>,
         batch: usize,
         secrecy: Secrecy,

@@ -121,6 +121,12 @@ impl Stack {
         cells
     }
 
+    /// The first cell of a piece.
+    #[cfg(test)]
+    pub(crate) fn first(&self, piece: Piece) -> usize {
+        self.pieces[&piece].0
+    }
+
     /// The point of the stack that is a point of one piece.
     pub(crate) fn point(&self, piece: Piece, within: &[EF]) -> Vec<EF> {
         let (first, bits) = self.pieces.get(&piece).copied().unwrap_or_default();

@@ -1,6 +1,8 @@
 //! Hiding proofs: honest ones, lies, and what they show.
 
+mod mutants;
 mod shown;
+mod simulator;
 mod weights;
 
 use super::owned::Sealed;
@@ -126,14 +128,16 @@ fn liar_without_a_lie_is_accepted() {
 }
 
 /// Goal: no committed number is free. Method: change one of every column, in the commitment, in
-/// what follows, and in both.
+/// what follows, and in both; of larger nets, one of every third column, in both.
 #[test]
 fn wrong_numbers_are_refused() {
-    for net in [Net::Dense, Net::Convolution] {
+    for net in NETS {
         let proven = proven(net, 1);
         let honest = proven.witness(net);
         let plan = &proven.prover.setup().plan;
-        for column in &plan.columns {
+        let is_thorough = [Net::Dense, Net::Convolution].contains(&net);
+        let step = if is_thorough { 1 } else { 3 };
+        for column in plan.columns.iter().step_by(step) {
             let mut lie = honest.clone();
             match column.role {
                 Role::Value(operation) => lie.values[plan.value_of(operation).index()][0] ^= 1,
@@ -143,8 +147,32 @@ fn wrong_numbers_are_refused() {
                 Role::Multiplicity(table) => lie.multiplicities[table][1] += 1,
                 Role::Input(_) | Role::Constant(_) | Role::Range(..) | Role::Filler => continue,
             }
-            assert!(proven.is_lie(&proven.statement, &honest, &lie), "{net:?} {:?}", column.role);
+            let is_refused = match is_thorough {
+                true => proven.is_lie(&proven.statement, &honest, &lie),
+                false => {
+                    let (prover, seed) = (proven.prover.inner(), seeds(7).proof);
+                    let (statement, sealed) = ((&proven.statement).into(), vec![proven.sealed()]);
+                    let both = [&lie; 2];
+                    proven.refuses(&prover.prove_witness(&statement, sealed, &seed, both, true))
+                }
+            };
+            assert!(is_refused, "{net:?} {:?}", column.role);
         }
+    }
+}
+
+/// Goal: nobody proves with other weights than are named. Method: a prover runs another model of
+/// the same program under the name of the right one.
+#[test]
+fn wrong_weights_are_refused() {
+    for net in [Net::Dense, Net::Convolution, Net::Attention] {
+        let prover = |model| HidingProver::new(model, 1).expect("it can be proven");
+        let disguised = prover(net.model_swapped()).disguised(&prover(net.model()));
+        let found = disguised.prove(&[net.inputs(3)], &seeds(7), CONTEXT.to_vec());
+        let (statement, proof) = found.expect("inputs that fit");
+        let verifier = HidingVerifier::new(net.model(), 1).expect("it can be verified");
+        let found = verifier.verify(&statement, &proof.to_bytes());
+        assert_eq!(found.map(drop), Err(VerifyError::Claims), "{net:?}");
     }
 }
 

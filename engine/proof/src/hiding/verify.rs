@@ -86,12 +86,12 @@ impl ZkVerifier {
             Weights::Known(model) => {
                 let program = Arc::new(model.program().clone());
                 let secrecy = Secrecy { inputs, outputs, weights: None };
-                let setup = HidingSetup::new(program, Some(model), batch, secrecy)?;
+                let setup = HidingSetup::new(&program, Some(model), batch, secrecy)?;
                 Ok(Self { setup, weights: None })
             }
             Weights::Committed(program, weights) => {
                 let secrecy = Secrecy { inputs, outputs, weights: Some(weights.openings) };
-                let setup = HidingSetup::new(program, None, batch, secrecy)?;
+                let setup = HidingSetup::new(&program, None, batch, secrecy)?;
                 Ok(Self { setup, weights: Some(weights) })
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::field::{EF, bits_of, eq_table};
 use crate::pcs::FOLD;
+use tg_tensor::program::{Place, Primitive, Program};
 
 /// A number of places, padded to a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,4 +148,47 @@ fn real(point: &[EF], len: usize) -> Vec<EF> {
     let mut table = eq_table(point);
     table.truncate(len);
     table
+}
+
+/// The layout of every value: as the operation sees it that makes it, or that multiplies with it.
+pub(super) fn layouts(program: &Program, batch: usize) -> Vec<Layout> {
+    let mut layouts: Vec<Layout> = Vec::new();
+    for input in program.inputs() {
+        layouts.push(Layout::new(batch, &[1, input.spec.elements()]));
+    }
+    for (index, constant) in program.constants().iter().enumerate() {
+        let value = program.value_of_constant(index);
+        let view = program.operations().iter().find_map(|operation| {
+            let Primitive::Linear { weights, window, columns, groups, .. } = &operation.primitive
+            else {
+                return None;
+            };
+            let each = (window.channels / groups) as usize;
+            (*weights == value).then_some([*columns as usize, window.taps() as usize, each])
+        });
+        let sides = view.map_or(vec![1, constant.spec.elements()], |view| view.to_vec());
+        layouts.push(Layout::new(1, &sides));
+    }
+    for operation in program.operations() {
+        let len = operation.spec.elements();
+        let columns = match &operation.primitive {
+            Primitive::Linear { columns, .. } | Primitive::MatMul { columns, .. } => *columns,
+            Primitive::Sum { window, .. } | Primitive::Max { window, .. } => window.channels,
+            Primitive::Join { sides, .. }
+            | Primitive::Product { sides, .. }
+            | Primitive::Normalise { sides, .. }
+            | Primitive::Select { sides, .. } => sides.as_slice().last().copied().unwrap_or(1),
+            Primitive::Table { x, .. } => match program.place(*x) {
+                Some(Place::Constant(_)) | None => operation.spec.len,
+                Some(Place::Input(_) | Place::Operation(_)) => {
+                    layouts.push(layouts[x.index()].clone());
+                    continue;
+                }
+            },
+            Primitive::Move { .. } | Primitive::ArgMax { .. } => operation.spec.len,
+            Primitive::Lookup { row, .. } => *row,
+        };
+        layouts.push(Layout::new(batch, &[len / columns as usize, columns as usize]));
+    }
+    layouts
 }

@@ -12,9 +12,10 @@
 //! itself, and both are at most that.
 
 use super::build::Builder;
+use super::layout::layouts;
 use super::limits::{LIMB_BITS_MAX, PlanError, TABLE_MAX};
 use super::rescale::limbs;
-use super::{Check, ColumnId, Form, Group, Layout, Lookup, Role, Source, Table, Tree, build};
+use super::{Check, ColumnId, Form, Group, Layout, Lookup, Role, Source, Table, Tree};
 use crate::field::{bits_of, int};
 use tg_tensor::program::{Place, Primitive, Program, Spec, ValueId};
 
@@ -35,7 +36,7 @@ pub(crate) struct Pins {
 impl Pins {
     /// Those of a program.
     pub(crate) fn new(program: &Program) -> Self {
-        let (layouts, needed) = (build::layouts(program, 1), needed(program));
+        let (layouts, needed) = (layouts(program, 1), needed(program));
         let values = (0..program.constants().len()).map(|index| program.value_of_constant(index));
         let values: Vec<usize> = values.map(ValueId::index).collect();
         Self {

@@ -12,7 +12,7 @@ use tg_tensor::program::Program;
 
 /// The plan of a proof of `batch` inferences. Without constants they are secret.
 pub(crate) fn build(
-    program: Arc<Program>,
+    program: &Arc<Program>,
     batch: usize,
     constants: Option<&[Tensor]>,
     hidden: Hidden,

@@ -425,18 +425,18 @@ fn cells_of_a_hiding_commitment_are_what_they_should_be() {
     assert_eq!(claims(Some(honest.len() - 1), 7), Ok(()));
 }
 
-/// Goal: weights are opened twice, to the same numbers. Method: leave one opening out, take one
-/// twice, exchange them.
+/// Goal: weights are opened more than once, to the same numbers. Method: leave one opening out,
+/// take one twice, exchange them.
 #[test]
-fn registration_without_both_openings_is_refused() {
+fn registration_without_all_openings_is_refused() {
     let model = Net::Dense.model();
     let (commitment, proof) = prove(&model, CONTEXT.to_vec()).expect("it fits");
-    assert_eq!(proof.weights.len() % 2, 0);
+    assert_eq!(proof.weights.len(), 3 * commitment.roots().len());
     let changes: [fn(&mut Proof); 3] = [
         |proof| drop(proof.weights.pop()),
         |proof| {
             let first = proof.weights[0].clone();
-            *proof.weights.last_mut().expect("two") = first;
+            *proof.weights.last_mut().expect("three") = first;
         },
         |proof| proof.weights.reverse(),
     ];
@@ -544,11 +544,15 @@ fn processor_s() -> Option<f64> {
     Some(stat.split(' ').next()?.parse::<f64>().ok()? / 1e9)
 }
 
-fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    let (started, before) = (std::time::Instant::now(), processor_s());
-    let done = work();
-    let spent = before.and_then(|before| Some(processor_s()? - before));
-    let spent = spent.unwrap_or_else(|| started.elapsed().as_secs_f64());
+/// Does all work on one thread of its own: a prover moves into the pool that it finds itself in.
+fn timed<T: Send>(what: &str, work: impl FnOnce() -> T + Send) -> T {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    let (done, spent) = pool.install(|| {
+        let (started, before) = (std::time::Instant::now(), processor_s());
+        let done = work();
+        let spent = before.and_then(|before| Some(processor_s()? - before));
+        (done, spent.unwrap_or_else(|| started.elapsed().as_secs_f64()))
+    });
     println!("{what}: {:.1} ms", spent * 1e3);
     done
 }

@@ -139,6 +139,51 @@ fn any_other_committed_number_is_refused() {
     }
 }
 
+/// Goal: what is looked up is what was committed, and is in its table. Method: change key or value
+/// of one look-up of every kind.
+#[test]
+fn wrong_look_up_is_refused() {
+    for liar in cases() {
+        let plan = &liar.proven.prover.setup().plan;
+        for (index, group) in plan.groups.iter().enumerate() {
+            for part in 0..3 {
+                let mut lie = liar.witness.clone();
+                lie.lookups[index][0][part] += 1;
+                let (statement, honest) = (&liar.proven.statement, &liar.witness);
+                let prover = &liar.proven.prover;
+                let proof = prover.prove_witness(statement, honest, &lie, true);
+                assert!(liar.proven.refuses(statement, &proof), "{:?} {part}", group.what);
+            }
+        }
+    }
+}
+
+/// Goal: nobody proves with other weights than are named. Method: a prover runs another model of
+/// the same program, and names the weights, and opens the root, of the right one.
+#[test]
+fn wrong_weights_are_refused() {
+    let weighted = [Net::Dense, Net::Convolution, Net::Depthwise, Net::Attention, Net::Choices];
+    for (net, mode) in
+        weighted.into_iter().flat_map(|net| [Mode::Public, Mode::Committed].map(|mode| (net, mode)))
+    {
+        let (ours, theirs) = (net.model(), net.model_swapped());
+        assert_eq!(ours.program().id(), theirs.program().id());
+        let prover = |model: &std::sync::Arc<tg_tensor::Model>| {
+            crate::Prover::new(model.clone(), mode, 1).expect("it can be proven")
+        };
+        let verifier = super::verifier(&ours, &prover(&ours), mode, 1);
+        let inputs = || vec![net.inputs(3)];
+        let disguised = prover(&theirs).disguised(prover(&ours));
+        let found = disguised.prove(inputs(), CONTEXT.to_vec());
+        let (statement, proof) = found.expect("inputs that fit");
+        assert!(verifier.verify(&statement, &proof.to_bytes()).is_err(), "{net:?} {mode:?}");
+        // Without a disguise it is the proof of another statement; with the right weights it holds.
+        let honest = prover(&ours).disguised(prover(&ours)).prove(inputs(), CONTEXT.to_vec());
+        let (statement, proof) = honest.expect("inputs that fit");
+        assert!(verifier.verify(&statement, &proof.to_bytes()).is_ok(), "{net:?} {mode:?}");
+    }
+}
+
 #[test]
 fn wrong_multiplicity_is_refused() {
     for liar in cases() {

@@ -27,10 +27,12 @@ pub(crate) enum Net {
     Normalise,
     /// Results of many more numbers than a table has entries.
     Wide,
+    /// Nothing but a table that gives the same for several numbers.
+    Entries,
 }
 
 impl Net {
-    /// All of them.
+    /// All of them but the last.
     pub(crate) const ALL: [Self; 8] = [
         Self::Dense,
         Self::Convolution,
@@ -58,8 +60,21 @@ impl Net {
             Self::Choices => choices(&mut net),
             Self::Normalise => normalise(&mut net),
             Self::Wide => wide(&mut net),
+            Self::Entries => entries(&mut net),
         }
         Arc::new(net.finish())
+    }
+
+    /// The same program, bounds and all, with two of its weights swapped.
+    pub(crate) fn model_swapped(self) -> Arc<Model> {
+        let model = self.model();
+        let mut constants = model.constants().to_vec();
+        let mut numbers = constants[0].to_numbers();
+        assert_ne!(numbers[0], numbers[1]);
+        numbers.swap(0, 1);
+        let spec = model.program().constants()[0].spec;
+        constants[0] = Tensor::new(&spec, &numbers).expect("of the range");
+        Arc::new(Model::new(model.program().clone(), constants).expect("the same bounds"))
     }
 
     pub(crate) fn inputs(self, seed: i64) -> Vec<Tensor> {
@@ -416,4 +431,11 @@ fn wide(net: &mut Builder) {
     let turned = Primitive::Join { sides, terms, constant: list(vec![5]), shift: 1 };
     let last = net.push(12, (-1_900_000, 10), turned);
     net.output(last, 12);
+}
+
+fn entries(net: &mut Builder) {
+    let x = net.input(12, -20, 43);
+    let entries = list((-20..=43).map(|x: i16| (x + 20) / 4 * 3 - 9).collect());
+    let y = net.push(12, (-128, 127), Primitive::Table { x, entries });
+    net.output(y, 12);
 }

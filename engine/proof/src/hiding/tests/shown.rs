@@ -1,20 +1,19 @@
-//! What a proof shows: counts, a distinguisher, a simulator.
+//! What a proof shows: counts, and messages that are never the same.
 
 use super::{CONTEXT, NETS, proven, seeds};
-use crate::field::{DEGREE, EF};
+use crate::field::{DEGREE, EF, F};
 use crate::hiding::HidingProof;
-use crate::hiding::last::{self, LastProof, RUN_CLAIMS};
+use crate::hiding::last::RUN_CLAIMS;
 use crate::hiding::stack::{self, MASK_BITS, NOISE_BITS};
-use crate::hiding::walk::Walk;
 use crate::tests::programs::Net;
 use crate::{Mode, Prover};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use p3_field::{BasedVectorSpace, PrimeField32};
+use p3_whir::pcs::proof::QueryOpenings;
 use std::collections::BTreeSet;
 use tg_tensor::{Options, Runner, Tensor};
 
 /// The messages that are covered by pads.
-fn covered(proof: &mut HidingProof) -> Vec<&mut EF> {
+pub(super) fn covered(proof: &mut HidingProof) -> Vec<&mut EF> {
     let mut all = vec![&mut proof.lookups.root_denominator];
     for layer in &mut proof.lookups.layers {
         all.extend(layer.round_polys.iter_mut().flatten());
@@ -27,6 +26,63 @@ fn covered(proof: &mut HidingProof) -> Vec<&mut EF> {
     }
     all.extend(&mut proof.claims);
     all.extend(&mut proof.lower);
+    all
+}
+
+/// All numbers that a proof shows before its openings, and the values that these are of.
+pub(super) fn messages(proof: &mut HidingProof) -> Vec<EF> {
+    let mut all: Vec<EF> = covered(proof).into_iter().map(|message| *message).collect();
+    all.extend(&proof.factors);
+    all.extend(proof.last.rounds.iter().flatten());
+    all.extend([proof.last.mask, proof.last.blind]);
+    all.extend(&proof.last.shown);
+    all.extend(proof.opening.evals.iter().chain(&proof.owned[0].evals));
+    all
+}
+
+/// Adds the coordinates of opened rows.
+fn add_rows<P>(all: &mut Vec<u32>, opened: &QueryOpenings<F, EF, P>) {
+    match opened {
+        QueryOpenings::Base(opened) => {
+            all.extend(opened.rows.iter().flatten().map(|cell| cell.as_canonical_u32()));
+        }
+        QueryOpenings::Extension(opened) => add_all(all, opened.rows.iter().flatten()),
+    }
+}
+
+/// Adds the coordinates of elements.
+fn add_all<'a>(all: &mut Vec<u32>, elements: impl IntoIterator<Item = &'a EF>) {
+    for element in elements {
+        let parts: &[F] = element.as_basis_coefficients_slice();
+        all.extend(parts.iter().map(|part| part.as_canonical_u32()));
+    }
+}
+
+/// All coordinates that the openings show: rows of words and masks, rounds, answers, what is left
+/// at their ends.
+pub(super) fn opened(proof: &HidingProof) -> Vec<u32> {
+    let mut all = Vec::new();
+    for opening in [&proof.opening].into_iter().chain(&proof.owned) {
+        for sum in &opening.sumchecks {
+            add_all(&mut all, [&sum.mu_tilde]);
+            add_all(&mut all, sum.round_coefficients.iter().flatten());
+        }
+        for round in &opening.rounds {
+            add_all(&mut all, &round.ood_answers);
+            add_rows(&mut all, &round.openings);
+        }
+        let base = &opening.base_case;
+        add_all(&mut all, [&base.masked_claim]);
+        add_all(&mut all, base.blinded_message.iter().chain(&base.blinded_randomness));
+        for mask in &base.blinded_masks {
+            add_all(&mut all, mask.message.iter().chain(&mask.randomness));
+        }
+        add_rows(&mut all, &base.source_openings);
+        add_all(&mut all, base.fresh_main_openings.rows.iter().flatten());
+        for pair in &base.mask_openings {
+            add_all(&mut all, pair.carried.rows.iter().chain(&pair.fresh.rows).flatten());
+        }
+    }
     all
 }
 
@@ -63,7 +119,7 @@ fn opened_values_are_no_more_than_what_hides_them() {
 }
 
 /// Two inputs with the same outputs.
-fn twins(net: Net) -> [Vec<Tensor>; 2] {
+pub(super) fn twins(net: Net) -> [Vec<Tensor>; 2] {
     let runner = Runner::new(net.model(), Options { threads: 1, path: None });
     let first = net.inputs(0);
     let made = runner.run(&first).expect("inputs that fit");
@@ -104,15 +160,6 @@ fn distinguisher_wins_without_hiding_and_loses_with_it() {
     // Whoever has the seeds can tell; nobody else: no message of two proofs is the same.
     let ((statement, mut seen), (same, again)) = (prove(&first, 1), prove(&first, 1));
     assert_eq!((&statement, seen.to_bytes()), (&same, again.to_bytes()));
-    let messages = |proof: &mut HidingProof| {
-        let mut all: Vec<EF> = covered(proof).into_iter().map(|message| *message).collect();
-        all.extend(&proof.factors);
-        all.extend(proof.last.rounds.iter().flatten());
-        all.extend([proof.last.mask, proof.last.blind]);
-        all.extend(&proof.last.shown);
-        all.extend(proof.opening.evals.iter().chain(&proof.owned[0].evals));
-        all
-    };
     let shown: BTreeSet<String> = messages(&mut seen).iter().map(|m| format!("{m:?}")).collect();
     for (inputs, seed) in [(&first, 2), (&first, 3), (&second, 2), (&second, 3)] {
         let (guessed, mut guess) = prove(inputs, seed);
@@ -120,55 +167,5 @@ fn distinguisher_wins_without_hiding_and_loses_with_it() {
         assert_ne!(guess.root, seen.root);
         let found = messages(&mut guess);
         assert!(found.iter().all(|message| !shown.contains(&format!("{message:?}"))));
-    }
-}
-
-/// Goal: what a verifier sees before the openings can be made without inputs. Method: uniform
-/// messages, and one challenge, that of the mask, chosen beforehand; all that a verifier checks
-/// beside the openings holds. Their own simulator is that of eprint 2026/391.
-#[test]
-fn simulator_without_inputs_makes_what_a_verifier_accepts() {
-    for net in NETS {
-        let proven = proven(net, 1);
-        let setup = proven.prover.setup();
-        let mut rng = StdRng::from_seed([3; 32]);
-        let mut random = || -> EF { rng.random() };
-        let mut proof = proven.proof.clone();
-        covered(&mut proof).into_iter().for_each(|message| *message = random());
-        proof.factors.iter_mut().for_each(|message| *message = random());
-
-        let roots = [proven.statement.inputs.root()];
-        let mut transcript = setup.begin(&(&proven.statement).into(), &roots);
-        let mut walk = Walk::new(&setup.plan, &mut transcript);
-        walk.lookups(&proof.lookups, &mut transcript).expect("the shape");
-        walk.products(&proof.products, &mut transcript).expect("the shape");
-        walk.claims(&proof.claims, &mut transcript).expect("the shape");
-        walk.lower(&proof.lower, &mut transcript).expect("the shape");
-        walk.factors(&proof.factors, &mut transcript).expect("the shape");
-        let constants = setup.constants();
-        let outputs = &proven.statement.outputs;
-        let publics = crate::claims::Publics { inputs: &[], outputs, constants };
-        let linear = walk.linear(Some(&publics)).expect("the plan is complete");
-
-        let mut simulated = LastProof {
-            mask: random(),
-            rounds: (0..setup.rounds()).map(|_| [random(), random()]).collect(),
-            blind: random(),
-            shown: (0..1 << MASK_BITS).map(|_| random()).collect(),
-        };
-        let ended = last::replay(&simulated, setup.rounds(), linear.constant, &mut transcript);
-        let mut ended = ended.expect("the shape");
-        ended.program(random());
-        walk.challenges.functionals = ended.point.clone();
-        let weighed: EF = [&setup.run_stack, &setup.owned[0].stack]
-            .into_iter()
-            .map(|stack| {
-                let weight = linear.eval(&setup.plan, &walk.challenges, stack);
-                crate::sumcheck::shortened(&ended.point, stack.bits) * weight * random()
-            })
-            .sum();
-        let masks: Vec<EF> = (0..DEGREE).map(|_| random()).collect();
-        let opened = ended.simulate(&mut simulated, weighed, &masks);
-        assert!(ended.closes(&simulated, weighed, &opened), "{net:?}");
     }
 }

@@ -1,0 +1,101 @@
+//! A liar's prover of look-ups: the real one refuses fractions that do not add up to nothing.
+//!
+//! It claims that they do and is honest in everything else. What it sends is absorbed as a verifier
+//! absorbs it.
+
+use crate::field::{EF, F, eq_table};
+use crate::fractions::{Fractions, Narrow, ROW_BITS, Small, lane};
+use p3_challenger::FieldChallenger;
+use p3_field::{PackedValue, PrimeCharacteristicRing};
+use p3_multi_stark::fractional_gkr::transcript::FractionGkrVerifierTranscript;
+use p3_multi_stark::fractional_gkr::{
+    FractionGkrLayerProof, FractionGkrProof, FractionGkrShape, SplitFraction,
+};
+
+/// Numerators and denominators of the leaves that are used.
+pub(crate) fn unpacked(leaves: &Fractions<Small>) -> (Vec<F>, Vec<EF>) {
+    let numerators = Narrow::unpack_slice(&leaves.numerators).to_vec();
+    let lanes = |wide| (0..Narrow::WIDTH).map(move |place| lane(wide, place));
+    (numerators, leaves.denominators.iter().flat_map(lanes).collect())
+}
+
+/// Whether the fractions do not add up to nothing.
+pub(crate) fn are_wrong(leaves: &Fractions<Small>) -> bool {
+    let (numerators, denominators) = unpacked(leaves);
+    let inverses = p3_field::batch_multiplicative_inverse(&denominators);
+    let terms = numerators.iter().zip(inverses);
+    terms.map(|(numerator, inverse)| inverse * *numerator).sum::<EF>() != EF::ZERO
+}
+
+/// All 2^bits leaves in the order of the variables: rows by their bits from the lowest on.
+fn ordered(leaves: &Fractions<Small>, bits: usize) -> [Vec<EF>; 2] {
+    let (numerators, denominators) = unpacked(leaves);
+    let rows = bits - ROW_BITS;
+    let leaf = |place: usize| {
+        let row = (place >> ROW_BITS).reverse_bits().checked_shr(usize::BITS - rows as u32);
+        row.unwrap_or_default() << ROW_BITS | place & ((1 << ROW_BITS) - 1)
+    };
+    let numerator = |leaf: usize| numerators.get(leaf).copied().unwrap_or(F::ZERO).into();
+    let denominator = |leaf: usize| denominators.get(leaf).copied().unwrap_or(EF::ONE);
+    let all = || (0..1 << bits).map(leaf);
+    [all().map(numerator).collect(), all().map(denominator).collect()]
+}
+
+/// Both halves of a list.
+fn halves(list: &[EF]) -> [Vec<EF>; 2] {
+    let (low, high) = list.split_at(list.len() / 2);
+    [low.to_vec(), high.to_vec()]
+}
+
+/// Proves that they do; gives the point where it ends, as the real prover does.
+pub(crate) fn prove(
+    leaves: &Fractions<Small>,
+    bits: usize,
+    sponge: &mut impl FieldChallenger<F>,
+) -> (FractionGkrProof<EF>, Vec<EF>) {
+    let mut tree: Vec<[Vec<EF>; 2]> = vec![ordered(leaves, bits)];
+    while let Some([numerators, denominators]) = tree.last().filter(|[n, _]| n.len() > 1) {
+        let ([n0, n1], [d0, d1]) = (halves(numerators), halves(denominators));
+        let above = |i: usize| (n0[i] * d1[i] + n1[i] * d0[i], d0[i] * d1[i]);
+        let (numerators, denominators) = (0..n0.len()).map(above).unzip();
+        tree.push([numerators, denominators]);
+    }
+    let root_denominator = tree.pop().map_or(EF::ONE, |[_, denominators]| denominators[0]);
+    let shape = FractionGkrShape { num_variables: tree.len() };
+    let mut said = FractionGkrVerifierTranscript::<_, F, EF>::new(sponge, shape, root_denominator);
+    let mut proof = FractionGkrProof { root_denominator, layers: Vec::new() };
+    let mut point: Vec<EF> = Vec::new();
+    for [numerators, denominators] in tree.into_iter().rev() {
+        let lambda = said.begin_layer();
+        let ([n0, n1], [d0, d1]) = (halves(&numerators), halves(&denominators));
+        let mut tables = [eq_table(&point), n0, d0, n1, d1];
+        let (mut round_polys, mut ends) = (Vec::new(), Vec::new());
+        while tables[0].len() > 1 {
+            let half = tables[0].len() / 2;
+            let value = |at: EF| {
+                let term = |i: usize| {
+                    let [eq, n0, d0, n1, d1] =
+                        tables.each_ref().map(|t| t[i] + at * (t[i + half] - t[i]));
+                    eq * (d1 * n0 + d0 * n1 + lambda * d0 * d1)
+                };
+                (0..half).map(term).sum::<EF>()
+            };
+            let values = [value(EF::ZERO), value(EF::TWO), value(EF::from_u32(3))];
+            let challenge = said.round(&values);
+            for table in &mut tables {
+                let (low, high) = table.split_at_mut(half);
+                low.iter_mut().zip(high).for_each(|(low, high)| *low += challenge * (*high - *low));
+                table.truncate(half);
+            }
+            round_polys.push(values);
+            ends.push(challenge);
+        }
+        let [_, n0, d0, n1, d1] = tables.map(|table| table[0]);
+        let claims = SplitFraction { n0, d0, n1, d1 };
+        ends.insert(0, said.end_layer(&claims));
+        point = ends;
+        proof.layers.push(FractionGkrLayerProof { round_polys, claims });
+    }
+    said.finish();
+    (proof, point)
+}

@@ -1,0 +1,3 @@
+//! Tests of the public face of `tg-proof`: what a stranger could hand to a verifier.
+
+mod strangers;

@@ -1,0 +1,4 @@
+//! Fuzz target: see `tg_fuzz::proof`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tg_fuzz::proof::check(bytes));

@@ -461,19 +461,10 @@ impl State {
             {
                 self.outbox.give_up(job, RunFailure::PackageWrong).await;
             }
-            Event::CapacityAsked { node: to, seed, blocks, .. } if to == node => {
-                self.begin_fill(Question { seed, blocks, then: Then::Commit });
-            }
-            Event::CapacityDrawn { node: of, lot, .. } if of == node => {
-                let drawn = Drawn { lot, shown: 0 };
-                self.books.drawn = Some(drawn);
-                self.show_capacity(drawn);
-            }
-            Event::CapacityProved { node: by, .. } | Event::CapacityMissed { node: by, .. }
-                if by == node =>
-            {
-                (self.books.seed, self.books.answer) = (None, None);
-            }
+            Event::CapacityAsked { .. }
+            | Event::CapacityDrawn { .. }
+            | Event::CapacityProved { .. }
+            | Event::CapacityMissed { .. } => self.capacity_event(event),
             _ => {}
         }
     }

@@ -9,7 +9,7 @@
 #[cfg(feature = "wgpu")]
 mod adapter;
 
-use super::{AgentConfig, FOLLOW_AGAIN};
+use super::{AgentConfig, FOLLOW_AGAIN, State};
 use std::sync::Arc;
 use tg_gateway::GatewayError;
 use tg_ledger::{CapacityStep, NodeEntry, drawn_place, keys};
@@ -18,7 +18,7 @@ use tg_tensor::capacity::{self, CapacityError, Filled, OPENING_BYTES_MAX};
 use tg_tensor::gpu::{self, Gpu};
 use tg_tensor::judge::encode_openings;
 use tg_types::tx::CapacityOpenings;
-use tg_types::{Action, Bytes, Device, DeviceKind, Hash32, Name, NodeId};
+use tg_types::{Action, Bytes, Device, DeviceKind, Event, Hash32, Name, NodeId};
 
 /// Openings of one transaction.
 const OPENINGS_PER_TX: usize = 3;
@@ -100,6 +100,30 @@ pub(crate) struct Question {
     pub(crate) seed: Hash32,
     pub(crate) blocks: u32,
     pub(crate) then: Then,
+}
+
+impl State {
+    /// What the ledger asks of this node's devices.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only events of capacity come here")]
+    pub(super) fn capacity_event(&mut self, event: &Event) {
+        let node = self.node;
+        match *event {
+            Event::CapacityAsked { node: to, seed, blocks, .. } if to == node => {
+                self.begin_fill(Question { seed, blocks, then: Then::Commit });
+            }
+            Event::CapacityDrawn { node: of, lot, .. } if of == node => {
+                let drawn = Drawn { lot, shown: 0 };
+                self.books.drawn = Some(drawn);
+                self.show_capacity(drawn);
+            }
+            Event::CapacityProved { node: by, .. } | Event::CapacityMissed { node: by, .. }
+                if by == node =>
+            {
+                (self.books.seed, self.books.answer) = (None, None);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Question {

@@ -47,6 +47,10 @@ pub(super) const CHANCE_MIN: f64 = 1e-3;
 /// A detection rate this many standard deviations from theory breaks the promise.
 pub(super) const SIGMA_MAX: f64 = 3.0;
 
+/// The least variance of lies accepted for which standard deviations say anything: below, a single
+/// one is a third of a deviation or more off, and the exact chance alone decides.
+pub(super) const VARIANCE_MIN: f64 = 9.0;
+
 /// What a provider does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Ploy {

@@ -4,7 +4,7 @@ use super::{
     complaint::CLIENT,
     plan::{
         CHANCE_MIN, COST_PERCENT, Checker, DISHONEST, Group, PARTIES, Ploy, SIGMA_MAX, Scenario,
-        tier_name,
+        VARIANCE_MIN, tier_name,
     },
     tally::{Line, Role, Tally},
     theory,
@@ -113,7 +113,8 @@ impl Outcome {
         let (chance, sigma) = (self.chance(), self.sigma());
         let what = format!("lies accepted are within the bound (chance {chance:.2e})");
         promises.push(promise(&what, chance >= CHANCE_MIN));
-        if self.is_exact() {
+        let is_many = theory::variance(&tally.all_lies()) >= VARIANCE_MIN;
+        if self.is_exact() && is_many {
             let what = format!("lies are noticed as often as theory says ({sigma:+.2} sigma)");
             promises.push(promise(&what, sigma.abs() <= SIGMA_MAX));
         }

@@ -76,11 +76,15 @@ pub(super) fn tail(trials: &[f64], seen: usize) -> f64 {
     above
 }
 
+/// The variance of the number of successes.
+pub(super) fn variance(trials: &[f64]) -> f64 {
+    trials.iter().map(|chance| chance * (1.0 - chance)).sum()
+}
+
 /// How many standard deviations a count lies from its mean; 0 if nothing could vary.
 pub(super) fn sigma(trials: &[f64], seen: usize) -> f64 {
     let mean: f64 = trials.iter().sum();
-    let variance: f64 = trials.iter().map(|chance| chance * (1.0 - chance)).sum();
-    let off = seen as f64 - mean;
+    let (variance, off) = (variance(trials), seen as f64 - mean);
     if variance > f64::EPSILON {
         return off / variance.sqrt();
     }

@@ -199,9 +199,9 @@ impl<'a> Run<'a> {
             }
             self.ends.pop();
             if self.state[place].2 == starts && self.state[place].1.is_some() {
-                self.end(end, place);
                 let job = JobNumber(place as u64);
                 self.tell(end, Event::JobFinished(job));
+                self.end(end, place);
                 self.tell(end, Event::JobSettled(job));
             }
         }

@@ -27,12 +27,6 @@ const TARGET_BITS: usize = 105;
 const GRINDING_BITS: usize = 10;
 /// log2 of the inverse code rate at the start: half of a codeword is redundancy.
 const RATE_BITS: usize = 1;
-/// The same for weights: they are committed to once and opened in every proof, and a lower rate
-/// needs half as many queries.
-const WEIGHTS_RATE_BITS: usize = 2;
-/// Variables of the largest weights with that rate; the codeword of larger ones, which a prover
-/// keeps, would take too much memory.
-const WEIGHTS_RATE_STACK_BITS_MAX: usize = 18;
 /// Variables that a round folds. No column may have fewer.
 pub(crate) const FOLD: usize = 4;
 /// Variables that the first round of a large stack folds, if all columns have them: rows of the
@@ -79,24 +73,6 @@ pub(crate) fn hashes() -> (LeafHash, NodeHash) {
     (leaves, NodeHash::new(default_koalabear_poseidon2_16()))
 }
 
-/// What is committed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
-    /// Numbers of one run.
-    Run,
-    /// Weights of all runs.
-    Weights,
-}
-
-impl Content {
-    const fn rate_bits(self, stack_bits: usize) -> usize {
-        match self {
-            Self::Weights if stack_bits <= WEIGHTS_RATE_STACK_BITS_MAX => WEIGHTS_RATE_BITS,
-            Self::Run | Self::Weights => RATE_BITS,
-        }
-    }
-}
-
 /// Columns of one table that are opened at one point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
@@ -129,7 +105,6 @@ pub(crate) struct Pcs {
     whir: Whir,
     protocol: OpeningProtocol,
     bits: usize,
-    rate_bits: usize,
     first_fold: usize,
 }
 
@@ -141,7 +116,7 @@ impl std::fmt::Debug for Pcs {
 
 impl Pcs {
     /// Parameters for these tables; `None` if they are too large or no parameters reach the target.
-    pub(crate) fn new(shapes: &[Shape], of: Content) -> Option<Self> {
+    pub(crate) fn new(shapes: &[Shape]) -> Option<Self> {
         let protocol = OpeningProtocol::new(shapes.iter().map(spec).collect());
         let bits = protocol.checked_num_cells()?.next_power_of_two().trailing_zeros() as usize;
         if !(STACK_BITS_MIN..=STACK_BITS_MAX).contains(&bits) {
@@ -151,14 +126,13 @@ impl Pcs {
         let first_fold = if is_large { FOLD_LARGE } else { FOLD };
         let folding_factor = FoldingFactor::ConstantFromSecondRound(first_fold, FOLD);
         let (rounds, _) = folding_factor.compute_number_of_rounds(bits).ok()?;
-        let rate_bits = of.rate_bits(bits);
         let rate = |round: usize| SECOND_RATE_BITS + round * (FOLD - 2);
         let parameters = ProtocolParameters {
             security_level: TARGET_BITS,
             pow_bits: GRINDING_BITS,
             folding_factor,
             soundness_type: SecurityAssumption::JohnsonBound,
-            starting_log_inv_rate: rate_bits,
+            starting_log_inv_rate: RATE_BITS,
             round_log_inv_rates: (0..rounds).map(rate).collect(),
         };
         let config = WhirConfig::<EF, F, Sponge>::new(bits, parameters).ok()?;
@@ -167,7 +141,7 @@ impl Pcs {
         }
         let transform = Radix2DFTSmallBatch::new(1 << config.max_fft_size());
         let whir = Whir::new(config, transform, Tree::new());
-        Some(Self { whir, protocol, bits, rate_bits, first_fold })
+        Some(Self { whir, protocol, bits, first_fold })
     }
 
     /// Commits to the columns of each table and absorbs the root. The tables have the shapes that
@@ -211,15 +185,20 @@ impl Pcs {
         Some(values.iter().map(|batch| batch.current().to_vec()).collect())
     }
 
-    /// How many places of the committed word an opening looks at.
-    pub(crate) fn queries(&self) -> usize {
-        let first = self.whir.round_parameters().first();
-        first.map_or_else(|| self.whir.terminal().num_queries, |round| round.num_queries)
-    }
-
-    /// log2 of the inverse rate of the committed word.
-    pub(crate) fn rate_bits(&self) -> usize {
-        self.rate_bits
+    /// -log2 of the chance to open one root to either of two words at will.
+    ///
+    /// A root stands for a short list of words until it is opened, so its maker could show one of
+    /// them now and another one later, if both lie close to what was committed. At rate r they
+    /// differ at 1 - r of all places at least; the best is to commit to something half-way, of
+    /// which each opening, at its t places, must not see the other half: ((1 + r) / 2)^t. Openings
+    /// are made one by one, so several would not multiply: who fails at one draws it again, at
+    /// the price of the grinding.
+    pub(crate) fn other_word_bits(&self) -> f64 {
+        let (terminal, first) = (self.whir.terminal(), self.whir.round_parameters().first());
+        let (queries, grinding) = first
+            .map_or((terminal.num_queries, terminal.pow_bits), |it| (it.num_queries, it.pow_bits));
+        let rate = 0.5_f64.powi(RATE_BITS as i32);
+        -f64::midpoint(1.0, rate).log2() * queries as f64 + grinding as f64
     }
 
     /// The error of commitment and opening.

@@ -177,7 +177,7 @@ impl Prover {
             let points = self::points(plan, *tree, &challenges);
             pcs.open(committed.kept.clone(), points, transcript.sponge())
         };
-        let weights = self.setup.opened_weights().into_iter().map(open).collect();
+        let weights = (0..self.setup.weights.len()).map(open).collect();
         let clear = shown.clear.clone();
         Proof { clear, root, lookups, products, claims, functionals, opening, weights }
     }

@@ -1,7 +1,7 @@
 //! What is derived once for a program, a mode and a number of inferences.
 
 use crate::field::F;
-use crate::pcs::{Content, Pcs, Root};
+use crate::pcs::{Pcs, Root};
 use crate::plan::{self, Hidden, Plan, PlanError, Tree};
 use crate::security::{Report, SECURITY_BITS_MIN, Term};
 use crate::statement::{Mode, Statement};
@@ -89,8 +89,6 @@ pub(crate) struct Setup {
     pub(crate) run: Pcs,
     /// The commitments to secret weights that there are.
     pub(crate) weights: Vec<(Tree, Pcs)>,
-    /// Whether they are registered.
-    registers: bool,
     pub(crate) report: Report,
     pub(crate) program: ProgramId,
 }
@@ -109,13 +107,13 @@ impl Setup {
     /// That of a plan; the id stands for what is proven.
     pub(crate) fn of(plan: Plan, mode: Mode, id: ProgramId) -> Result<Self, PlanError> {
         let refused = PlanError::Security { asked: SECURITY_BITS_MIN };
-        let run = Pcs::new(&plan.shapes(Tree::Run), Content::Run).ok_or(refused.clone())?;
+        let run = Pcs::new(&plan.shapes(Tree::Run)).ok_or(refused.clone())?;
         let mut weights = Vec::new();
         let mut of_weights = Vec::new();
         for tree in Tree::SECRET {
             let shapes = plan.shapes(tree);
             if !shapes.is_empty() {
-                let pcs = Pcs::new(&shapes, Content::Weights).ok_or(refused.clone())?;
+                let pcs = Pcs::new(&shapes).ok_or(refused.clone())?;
                 of_weights.push(pcs.soundness().ok_or(refused.clone())?);
                 weights.push((tree, pcs));
             }
@@ -125,30 +123,20 @@ impl Setup {
         if report.bits < f64::from(SECURITY_BITS_MIN) {
             return Err(refused);
         }
-        Ok(Self { plan, mode, run, weights, registers: false, report, program: id })
+        Ok(Self { plan, mode, run, weights, report, program: id })
     }
 
-    /// The same for a registration, which opens the weights more than once, so that their root
-    /// stands for one model.
+    /// The same for a registration, after which a root must stand for one model.
     pub(crate) fn registering(mut self) -> Result<Self, PlanError> {
-        self.registers = true;
         let mut terms = self.report.terms;
         for (_, pcs) in &self.weights {
-            let bits = bits_of_another(pcs, openings_to_register(pcs));
-            terms.push(Term { name: "another model behind the root", bits });
+            terms.push(Term { name: "another model behind the root", bits: pcs.other_word_bits() });
         }
         self.report = Report::of(terms);
         if self.report.bits < f64::from(SECURITY_BITS_MIN) {
             return Err(PlanError::Security { asked: SECURITY_BITS_MIN });
         }
         Ok(self)
-    }
-
-    /// Which of the weights are opened, in order.
-    pub(crate) fn opened_weights(&self) -> Vec<usize> {
-        let times = |pcs: &Pcs| if self.registers { openings_to_register(pcs) } else { 1 };
-        let all = self.weights.iter().enumerate();
-        all.flat_map(|(index, (_, pcs))| std::iter::repeat_n(index, times(pcs))).collect()
     }
 
     /// A transcript that has absorbed what is to be proven, with what.
@@ -160,45 +148,19 @@ impl Setup {
     }
 }
 
-/// How often a registration opens weights: an opening of a word with less in it looks at fewer
-/// places.
-fn openings_to_register(pcs: &Pcs) -> usize {
-    if pcs.rate_bits() == 1 { 2 } else { 3 }
-}
-
-/// -log2 of the chance to register one model behind a root and to use another one later.
-///
-/// A root stands for a short list of models until it is opened, so its maker could do that if both
-/// lie close to what was committed. At rate r they differ at 1 - r of all places: with a share d of
-/// places that differ from the registered one, at least 1 - r - d differ from the other. Of t
-/// places for each opening, k openings miss the first with (1 - d)^kt, a later proof misses the
-/// second with (r + d)^t. The best d makes both x^kt, where x = 1 - d and x^k + x = 1 + r.
-fn bits_of_another(pcs: &Pcs, openings: usize) -> f64 {
-    let rate = 0.5_f64.powi(pcs.rate_bits() as i32);
-    let (mut low, mut high) = (rate, 1.0);
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        let is_above = middle.powi(openings as i32) + middle > 1.0 + rate;
-        if is_above { high = middle } else { low = middle }
-    }
-    -high.log2() * (openings * pcs.queries()) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pcs::{Request, STACK_BITS_MIN, Shape};
 
-    /// Goal: weights of all sizes can be registered with 100 bits. Method: compute them, for both
-    /// rates; one opening less would not do.
+    /// Goal: weights of all sizes can be registered. Method: compute how surely a root stands for
+    /// one model.
     #[test]
-    fn openings_of_a_registration_leave_one_model_behind_a_root() {
+    fn root_of_any_size_stands_for_one_model() {
         for bits in [STACK_BITS_MIN, 12, 16, 18, 19, 21] {
             let shape = Shape { bits, columns: 1, requests: vec![Request { columns: vec![0] }] };
-            let pcs = Pcs::new(&[shape], Content::Weights).expect("parameters");
-            let openings = openings_to_register(&pcs);
-            let [less, enough] = [openings - 1, openings].map(|k| bits_of_another(&pcs, k));
-            assert!(less < 100.0 && enough > 105.0, "{bits}: {less} {enough}");
+            let found = Pcs::new(&[shape]).expect("parameters").other_word_bits();
+            assert!((101.5..103.5).contains(&found), "{bits}: {found}");
         }
     }
 }

@@ -116,7 +116,7 @@ fn weights_commitment_is_the_golden_one() {
     let prover = Prover::new(Net::Dense.model(), Mode::Committed, 1).expect("it can be proven");
     let id = prover.commitment().expect("it has weights").id();
     let golden =
-        expect_test::expect!["1fbc59284a8586a31b3cc2e142298d77640e5ec451f405576d680c105d9bfa6e"];
+        expect_test::expect!["1878783b1a99e5d93b75c33c44e4d66b7c4f7bbc654a3fc154c077a25a87c137"];
     golden.assert_eq(&id.to_string());
 }
 

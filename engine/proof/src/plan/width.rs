@@ -20,26 +20,25 @@ pub(crate) fn build(
     if !(1..=BATCH_MAX).contains(&batch) {
         return Err(PlanError::Batch { found: batch, most: BATCH_MAX });
     }
-    let mut best: Option<Plan> = None;
-    let mut refused = None;
-    for widest in LIMB_BITS {
-        let small = best.as_ref().is_some_and(|plan| cells(plan) < 1 << (widest + 1));
-        if small {
-            break; // The table alone would be half as large as all.
+    let mut best: Result<Plan, PlanError> =
+        with_limbs(program.clone(), batch, constants, hidden, LIMB_BITS[0]);
+    // Wider limbs make fewer cells, so only what was too large may fit with them; whatever else is
+    // wrong stays so, and a program that is refused must not cost more than one that is not.
+    for widest in LIMB_BITS.into_iter().skip(1) {
+        let is_worth_a_try = match &best {
+            Ok(plan) => cells(plan) >= 1 << (widest + 1), // else the table alone would be half of it
+            Err(error) => matches!(error, PlanError::Large { .. }),
+        };
+        if !is_worth_a_try {
+            break;
         }
-        match with_limbs(program.clone(), batch, constants, hidden, widest) {
-            Ok(plan) if best.as_ref().is_none_or(|best| cells(&plan) < cells(best)) => {
-                best = Some(plan);
-            }
-            Ok(_) => {}
-            Err(error) => refused = refused.or(Some(error)),
+        if let Ok(plan) = with_limbs(program.clone(), batch, constants, hidden, widest)
+            && !best.as_ref().is_ok_and(|best| cells(best) <= cells(&plan))
+        {
+            best = Ok(plan);
         }
     }
-    match (best, refused) {
-        (Some(plan), _) => Ok(plan),
-        (None, Some(error)) => Err(error),
-        (None, None) => Err(PlanError::Batch { found: batch, most: BATCH_MAX }),
-    }
+    best
 }
 
 /// What a proof costs: cells of its commitment, and look-ups.

@@ -425,30 +425,16 @@ fn cells_of_a_hiding_commitment_are_what_they_should_be() {
     assert_eq!(claims(Some(honest.len() - 1), 7), Ok(()));
 }
 
-/// Goal: weights are opened more than once, to the same numbers. Method: leave one opening out,
-/// take one twice, exchange them.
+/// Goal: a registration says how surely its root stands for one model. Method: look at its terms.
 #[test]
-fn registration_without_all_openings_is_refused() {
+fn registration_accounts_for_another_model_behind_its_root() {
     let model = Net::Dense.model();
     let (commitment, proof) = prove(&model, CONTEXT.to_vec()).expect("it fits");
-    assert_eq!(proof.weights.len(), 3 * commitment.roots().len());
-    let changes: [fn(&mut Proof); 3] = [
-        |proof| drop(proof.weights.pop()),
-        |proof| {
-            let first = proof.weights[0].clone();
-            *proof.weights.last_mut().expect("three") = first;
-        },
-        |proof| proof.weights.reverse(),
-    ];
-    for change in changes {
-        let mut other = proof.clone();
-        change(&mut other);
-        let found = verify(model.program(), &commitment, CONTEXT.to_vec(), &other.to_bytes());
-        assert!(found.is_err());
-    }
     let report = verify(model.program(), &commitment, CONTEXT.to_vec(), &proof.to_bytes());
-    let names: Vec<&str> = report.expect("it holds").terms.iter().map(|term| term.name).collect();
-    assert!(names.contains(&"another model behind the root"));
+    let report = report.expect("it holds");
+    let others = report.terms.iter().filter(|term| term.name == "another model behind the root");
+    assert_eq!(others.count(), commitment.roots().len());
+    assert!(report.bits >= 100.0, "{}", report.bits);
 }
 
 #[test]

@@ -173,8 +173,6 @@ struct Books {
     running: BTreeSet<JobId>,
     /// Checks that are under way, until they report.
     checking: BTreeSet<JobId>,
-    /// Checks of which we said that we have no key.
-    keyless: BTreeSet<JobId>,
     /// Results of ours that are not settled.
     runs: BTreeMap<JobId, Ran>,
     /// Checks of ours whose answer is not shown.
@@ -452,7 +450,6 @@ impl State {
             Event::CheckMissed { job, node: by } | Event::CheckExcused { job, node: by }
                 if by == node =>
             {
-                self.books.keyless.remove(&job);
                 self.notes.forget_duty(&job);
             }
             Event::ComplaintRejected { job, about: Message::Inputs, .. }
@@ -515,7 +512,6 @@ impl State {
         self.books.runs.remove(job);
         self.notes.forget(job);
         self.books.checks.remove(job);
-        self.books.keyless.remove(job);
         self.books.vouched.remove(job);
         self.books.undefended.remove(job);
         self.books.complaints.remove(job);
@@ -568,7 +564,7 @@ impl State {
             Report::Unchecked(job) => self.notes.forget_duty(&job),
             // The owner may still hand it out: then the check is done after all.
             Report::Keyless(job) => {
-                if self.books.keyless.insert(job) {
+                if self.is_check_unsaid(&job).await {
                     self.outbox.send(Action::LackKey { job }).await;
                 }
                 self.begin_check(job);

@@ -454,15 +454,21 @@ impl Gateway {
         Ok(entries.as_slice().to_vec())
     }
 
-    /// The next nonce of an account.
+    /// The next nonce of an account: as the validator says whose word we have that our last
+    /// transaction is final, or a later one that not only liars know. The first may just have come
+    /// back and be behind.
     ///
     /// # Errors
     /// If no validator answers.
     pub async fn nonce(&self, account: AccountId, lane: Lane) -> Result<Nonce, GatewayError> {
-        let Reply::Nonce { next } = self.ask(&Request::Nonce { account, lane }).await? else {
-            return Err(GatewayError::Unexpected);
-        };
-        Ok(next)
+        let request = Request::Nonce { account, lane };
+        let wanted = |_, reply| if let Reply::Nonce { next } = reply { Some(next) } else { None };
+        let all = self.ask_all(&request, Duration::ZERO, wanted);
+        let (first, mut said) = futures::join!(self.ask(&request), all);
+        let Reply::Nonce { next: first } = first? else { return Err(GatewayError::Unexpected) };
+        said.sort_unstable_by_key(|next| std::cmp::Reverse(*next));
+        let liars = self.validators.len().saturating_sub(self.quorum);
+        Ok(said.get(liars).map_or(first, |said| first.max(*said)))
     }
 
     /// Signs an action, sends it, and waits until it is final.

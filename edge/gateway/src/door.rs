@@ -16,7 +16,7 @@ use tg_net::{
     BlobError, BlobId, CallHandler, FetchError, Peer, PeerId, Readers, ReplySender, ServeError,
     Services, ShareList,
 };
-use tg_privacy::{Randomness, Share, WrapContext, WrapPublic, WrapSecret, wrap_share};
+use tg_privacy::{Randomness, Share, Threshold, WrapContext, WrapPublic, WrapSecret, wrap_share};
 use tg_types::{
     AccountId, Action, Amount, Bytes, CheckedTx, Decode, Encode, Hash32, JobId, JobStatus, Lane,
     List, Memo, NodeId, Noun, PackageRef, Packages, SeatSignature, SecretKey, SignedTx, TxBody,
@@ -345,16 +345,23 @@ impl Shared {
     }
 
     /// Holds what a package says against what a validator can know: it is of this network, and if
-    /// it has shares of a key, ours must be among them, wrapped for the owner that it names. So
-    /// whoever is given a quorum of shares can put the key together, and nobody can have another's
-    /// shares kept under its own name.
+    /// it has shares of a key, a quorum of them must be enough, and ours must be among them, wrapped
+    /// for the owner that it names. So nobody can have another's shares kept under its own name.
+    /// Whether the shares of others fit to ours cannot be seen from here.
     async fn look_inside(&self, id: BlobId) -> Result<(), Failure> {
         let package = self.head(id).await?;
         if package.whose.genesis != self.config.chain.genesis().hash() {
             return Err(Failure::NoPackage);
         }
-        match package.lock {
-            Lock::Escrowed { .. } => self.share_in(id, &package).map(|_| ()),
+        match &package.lock {
+            Lock::Escrowed { book, .. } => {
+                let seats = self.config.chain.genesis().validators().len();
+                let quorum = Threshold::quorum(seats).map_err(|_| Failure::NoPackage)?;
+                if book.threshold().needed() != quorum.needed() {
+                    return Err(Failure::NoPackage);
+                }
+                self.share_in(id, &package).map(|_| ())
+            }
             Lock::Direct { .. } | Lock::Owned { .. } => Ok(()),
         }
     }

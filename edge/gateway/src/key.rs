@@ -53,16 +53,28 @@ impl Gateway {
         let needed = book.threshold().needed();
         let context = share_context(&package.whose, book);
         let request = Request::Release { job, to: secret.public().clone() };
-        let wanted = |_, reply| {
+        let wanted = |reply| {
             let Reply::Share { share } = reply else { return None };
             unwrap_share(&share, secret, &context).ok().filter(|share| book.check(share).is_ok())
         };
-        let mut shares: Vec<Share> = self.ask_all(&request, SLOW, wanted).await;
-        shares.truncate(needed);
+        let wanted = |_, reply| wanted(reply);
+        let mut shares: Vec<Share> = self.ask_seats(&request, SLOW, wanted).await;
+        shares.sort_by_key(|share| share.index().get());
+        shares.dedup_by_key(|share| share.index().get());
         if shares.len() < needed {
             return Err(GatewayError::TooFew { found: shares.len(), needed });
         }
-        Ok(package.key_of(&shares)?)
+        // An owner may have given somebody a share that does not fit to the others: each is left
+        // out once, as far as there are more than enough.
+        let mut key = package.key_of(shares.get(..needed).unwrap_or_default());
+        for _ in 1..shares.len() {
+            if key.is_ok() {
+                break;
+            }
+            shares.rotate_left(1);
+            key = package.key_of(shares.get(..needed).unwrap_or_default());
+        }
+        Ok(key?)
     }
 
     /// Asks the owner: it is in the network as the peer that its account names.

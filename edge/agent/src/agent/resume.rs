@@ -6,7 +6,7 @@ use super::check::Checked;
 use super::notes::Duty;
 use super::{Arc, JobEntry, JobId, JobStatus, State, Turn, keys};
 use tg_gateway::GatewayError;
-use tg_ledger::{CheckState, DisputeEntry};
+use tg_ledger::{Check, CheckState, DisputeEntry};
 use tg_types::NodeId;
 
 /// What is to be done about a check.
@@ -35,7 +35,13 @@ fn step(
 ) -> Step {
     let mut checks = entry.checks.as_slice().iter().rev();
     let ours = checks.find(|check| check.node == *node).map(|check| check.state);
-    let is_vouched = matches!(duty, Some(Duty::Vouched { .. }));
+    // What was vouched for may have fallen since, and another result be there to be checked.
+    let is_vouched = match duty {
+        Some(Duty::Vouched { answer, .. }) => {
+            entry.result().is_some_and(|result| result.trace == answer.trace())
+        }
+        Some(Duty::Check) | None => false,
+    };
     let Some(state) = ours.filter(|_| !entry.status.is_final()) else { return Step::Forget };
     if let Some(dispute) = dispute {
         let is_turn = dispute.turn == Turn::StandIns;
@@ -81,6 +87,13 @@ impl State {
     }
 
     /// A job, with the dispute about it if there is one.
+    /// Whether nothing was said yet of a check that this node was drawn for.
+    pub(super) async fn is_check_unsaid(&self, job: &JobId) -> bool {
+        let entry = self.config.gateway.entry::<JobEntry>(keys::job(job)).await.ok().flatten();
+        let is_drawn = |check: &Check| check.node == self.node && check.state == CheckState::Drawn;
+        entry.is_some_and(|entry| entry.checks.as_slice().iter().any(is_drawn))
+    }
+
     async fn disputed(
         &self,
         job: &JobId,
@@ -116,7 +129,9 @@ impl State {
             self.notes.forget_duty(&job);
             return Ok(());
         }
-        if let Duty::Vouched { answer, salt } = duty {
+        if let Duty::Vouched { answer, salt } = duty
+            && step != Step::Check
+        {
             self.books.vouched.entry(job).or_default(); // what was computed is computed again
             self.books.checks.insert(job, Checked { answer, salt, run: None });
         }
@@ -143,10 +158,11 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::{Duty, Step, is_undefended, step};
-    use tg_ledger::{Check, CheckState, Checks, DisputeEntry, Draw, JobEntry, Turn};
+    use tg_ledger::{Check, CheckState, Checks, DisputeEntry, Draw, JobEntry, Run, RunState, Turn};
     use tg_types::{
-        AccountId, Amount, Bytes, CheckAnswer, DurationMs, Extent, Hash32, JobSpec, JobStatus,
-        KeyEscrow, List, Needs, NodeId, ResultKey, SecretKey, Tick, Tier, Work,
+        AccountId, Amount, Bytes, CheckAnswer, DurationMs, Extent, Hash32, Height, JobSpec,
+        JobStatus, KeyEscrow, List, Needs, NodeId, ResultKey, RunResult, SecretKey, Tick, Tier,
+        Work,
     };
 
     const HASH: Hash32 = Hash32::new([2; 32]);
@@ -160,6 +176,13 @@ mod tests {
     fn check(node: NodeId, state: CheckState) -> Check {
         let (deadline, bond) = (Tick::ZERO, Amount::ZERO);
         Check { node, owner: owner(), bond, round: 0, lot: None, deadline, state }
+    }
+
+    fn shown() -> Run {
+        let result = RunResult { output: HASH, trace: HASH, package: HASH, package_bytes: 1 };
+        let state = RunState::Revealed { result, height: Height::FIRST };
+        let (bond, deadline) = (Amount::ZERO, Tick::ZERO);
+        Run { node: PROVIDER, owner: owner(), bond, deadline, state }
     }
 
     fn job(status: JobStatus, state: CheckState, extent: Extent) -> JobEntry {
@@ -188,7 +211,7 @@ mod tests {
             status,
             queue_place: None,
             wanted: 1,
-            runs: List::default(),
+            runs: List::new(vec![shown()]).expect("one"),
             extent,
             draw: Draw::Drawn { needed: 2, round: 0 },
             checks,
@@ -210,9 +233,13 @@ mod tests {
         }
     }
 
-    fn vouched() -> Duty {
-        let answer = CheckAnswer::Key { trace: HASH, key: HASH };
+    fn vouched_for(trace: Hash32) -> Duty {
+        let answer = CheckAnswer::Key { trace, key: HASH };
         Duty::Vouched { answer, salt: [0; 32] }
+    }
+
+    fn vouched() -> Duty {
+        vouched_for(HASH)
     }
 
     #[test]
@@ -224,6 +251,8 @@ mod tests {
         let checking = JobStatus::Checking;
         assert_eq!(next(checking, CheckState::Drawn, &Duty::Check), Step::Check);
         assert_eq!(next(checking, CheckState::Drawn, &vouched()), Step::Commit);
+        let stale = vouched_for(Hash32::new([7; 32]));
+        assert_eq!(next(checking, CheckState::Drawn, &stale), Step::Check, "of another result");
         assert_eq!(next(checking, committed, &vouched()), Step::Show);
         assert_eq!(next(checking, committed, &Duty::Check), Step::Wait, "the answer is lost");
         assert_eq!(next(checking, CheckState::Passed, &vouched()), Step::Wait);

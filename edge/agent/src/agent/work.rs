@@ -223,7 +223,7 @@ async fn open_anew(
 /// How long an owner that keeps its keys to itself may be away: while there is half of the time for
 /// the work left, and no longer than a place of ours may be taken for nothing.
 fn owner_wait(run_max: DurationMs) -> Duration {
-    OWNER_WAIT_MAX.min(Duration::from_millis(run_max.get()) / 2)
+    (Duration::from_millis(run_max.get()) / 2).clamp(OWNER_SLOW, OWNER_WAIT_MAX)
 }
 
 /// From when on an owner that gives no key counts as away.
@@ -389,7 +389,9 @@ async fn run_task(
 
 #[cfg(test)]
 mod tests {
-    use super::{NO_KEY, OWNER_WAIT_MAX, WorkError, check_foreign, owner_wait, shown_without_key};
+    use super::{
+        NO_KEY, OWNER_SLOW, OWNER_WAIT_MAX, WorkError, check_foreign, owner_wait, shown_without_key,
+    };
     use std::time::Duration;
     use tg_gateway::package::Whose;
     use tg_gateway::{GatewayError, Package, Seal};
@@ -454,6 +456,6 @@ mod tests {
     fn owner_is_waited_for_while_there_is_time_for_the_work() {
         let wait = |run_max: u64| owner_wait(DurationMs::new(run_max));
         assert_eq!(wait(5_001), Duration::from_micros(2_500_500));
-        assert_eq!((wait(0), wait(u64::MAX)), (Duration::ZERO, OWNER_WAIT_MAX));
+        assert_eq!((wait(0), wait(u64::MAX)), (OWNER_SLOW, OWNER_WAIT_MAX));
     }
 }

@@ -257,9 +257,6 @@ impl Mempool {
         }
         let size = size_of(&tx);
         self.make_room(size);
-        let is_full = self.len() >= self.most()
-            || self.bytes + size > POOL_BYTES_MAX
-            || self.proof_bytes + proof_size_of(&tx) > PROOF_BYTES_MAX;
         if self.by_id.contains_key(&tx.id()) {
             return Err(Reason::PoolDuplicate);
         }
@@ -270,18 +267,15 @@ impl Mempool {
             Some(held) if held.tx.body().fee >= body.fee => return Err(Reason::PoolReplaced),
             Some(_) => {}
             None => {
-                if is_full {
+                if self.len() >= self.most() {
                     return Err(Reason::PoolFull);
                 }
                 if self.senders.get(&body.sender).is_some_and(|held| *held >= SENDER_TXS_MAX) {
                     return Err(Reason::SenderBusy);
                 }
-                let is_proof = proof_size_of(&tx) > 0;
-                if is_proof && self.proofs_of(&body.sender) >= PROOFS_OF_SENDER_MAX {
-                    return Err(Reason::SenderBusy);
-                }
             }
         }
+        self.check_bytes(&tx, replaced)?;
         let nonce = body.nonce;
         if replaced.is_some() {
             self.remove_at(key, nonce);
@@ -306,6 +300,23 @@ impl Mempool {
         *self.senders.entry(key.0).or_default() += 1;
         self.lanes.entry(key).or_default().insert(nonce, Waiting { tx, rank });
         self.head(key);
+        Ok(())
+    }
+
+    /// Refuses what would be too much beside the others that stay.
+    fn check_bytes(&self, tx: &CheckedTx, replaced: Option<&Waiting>) -> Result<(), Reason> {
+        let (freed, freed_proof) =
+            replaced.map_or((0, 0), |held| (size_of(&held.tx), proof_size_of(&held.tx)));
+        let proof = proof_size_of(tx);
+        if self.bytes - freed + size_of(tx) > POOL_BYTES_MAX
+            || self.proof_bytes - freed_proof + proof > PROOF_BYTES_MAX
+        {
+            return Err(Reason::PoolFull);
+        }
+        let others = self.proofs_of(&tx.body().sender) - usize::from(freed_proof > 0);
+        if proof > 0 && others >= PROOFS_OF_SENDER_MAX {
+            return Err(Reason::SenderBusy);
+        }
         Ok(())
     }
 
@@ -534,6 +545,12 @@ pub(crate) mod tests {
         for source in [Source::Client, Source::Peer] {
             assert_eq!(pool.insert(proof(1, 2, 0), source), Err(Reason::SenderBusy));
         }
+        pool.insert(tx(1, 3, 0, 500), Source::Client).expect("no proof");
+        assert_eq!(
+            pool.insert(proof(1, 3, 0), Source::Peer),
+            Err(Reason::SenderBusy),
+            "in its place"
+        );
         pool.insert(tx(1, 2, 0, 1_000), Source::Client).expect("no proof");
         pool.insert(proof(2, 0, 0), Source::Client).expect("another sender");
         pool.remove(&proof(1, 1, 0).id());

@@ -8,6 +8,7 @@ mod load;
 pub(crate) mod packing;
 mod process;
 pub(crate) mod proof;
+mod record;
 pub(crate) mod sched;
 mod supply;
 mod tally;

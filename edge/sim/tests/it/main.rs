@@ -106,7 +106,7 @@ fn sums(args: &[&str]) -> Vec<Value> {
 #[test]
 fn sim_jobs_seeds_1_and_2_hold_and_exercise_every_scenario() {
     let audits = sums(&["--seeds", "2", "--jobs", "1000", "--tier", "audit"]);
-    let syncs = sums(&["--seeds", "2", "--jobs", "60", "--tier", "sync"]);
+    let syncs = sums(&["--seeds", "2", "--jobs", "300", "--tier", "sync"]);
     assert_eq!((audits.len(), syncs.len()), (29, 21), "all scenarios ran");
     for object in audits.iter().chain(&syncs) {
         for none in ["violations", "not_exercised"] {

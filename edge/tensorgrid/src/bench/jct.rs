@@ -8,18 +8,16 @@ mod rods;
 mod routing;
 mod trace;
 
+use super::record;
 use crate::{
     args::{BenchDeadlinesArguments, BenchJctArguments, BenchRoutingArguments},
     failure::{Exit, Failure, OrFail as _},
-    files,
     printer::{Printer, lines},
 };
-use flate2::read::MultiGzDecoder;
 use ours::Ours;
 use replay::{Clock, Outcome, replay};
 use rods::{Order, Rod};
 use serde::Serialize;
-use std::{io::Read as _, path::Path};
 use tg_scheduler::queue::{Board, Settings};
 use trace::{Job, Recorded};
 
@@ -59,8 +57,6 @@ Measure what it is worth to learn run times and failures
 Jobs of 12 programs with biased estimates on 4 kinds of GPUs that suit them more or less, where \
 one machine in 8 fails jobs. The same jobs with learning and without. All made up.";
 
-/// The largest file, and the most it may unpack to.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 const HINT: &str = "see `bench jct --help` for what the file holds";
 const CLOCK: Clock = Clock { round: 60_000, restart: 60_000 };
 const NODE_SIZE: u16 = 8;
@@ -152,7 +148,7 @@ pub(crate) fn run(arguments: &BenchJctArguments, printer: &Printer) -> Result<Ex
     let (trace, recorded) = match &arguments.jobs {
         Some(path) => {
             let refused = format!("{} cannot be read as a list", path.display());
-            let recorded = trace::parse(&read(path)?).or_fail(refused, HINT)?;
+            let recorded = trace::parse(&record::read(path, HINT)?).or_fail(refused, HINT)?;
             (path.file_name().unwrap_or_default().to_string_lossy().into_owned(), recorded)
         }
         None => ("made up".to_owned(), trace::stand_in(arguments.gpus)),
@@ -234,20 +230,6 @@ pub(crate) fn learning(
         ])
     });
     Ok(Exit::Done)
-}
-
-/// A text, unpacked if it is compressed.
-fn read(path: &Path) -> Result<String, Failure> {
-    let what = || format!("cannot read {}", path.display());
-    let bytes = files::read(path, FILE_BYTES_MAX).or_fail(what(), "is the path right?")?;
-    let mut text = String::new();
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut unpacked = MultiGzDecoder::new(bytes.as_slice()).take(FILE_BYTES_MAX);
-        unpacked.read_to_string(&mut text).or_fail(what(), HINT)?;
-    } else {
-        text = String::from_utf8(bytes).or_fail(what(), HINT)?;
-    }
-    Ok(text)
 }
 
 fn board(gpus: u32) -> Board {

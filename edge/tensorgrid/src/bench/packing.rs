@@ -4,16 +4,15 @@
 mod policy;
 mod trace;
 
+use super::record;
 use crate::{
     args::BenchPackingArguments,
     failure::{Exit, Failure, OrFail as _},
-    files,
     printer::{Printer, lines},
 };
-use flate2::read::MultiGzDecoder;
 use policy::{BestFit, Fgd};
 use serde::Serialize;
-use std::{collections::BTreeMap, io::Read as _, path::Path};
+use std::{collections::BTreeMap, path::Path};
 use tg_scheduler::packing::{Demand, Fleet, Judge, Learner, Mix, Placed};
 use trace::{Cluster, Draws, arrivals};
 
@@ -33,8 +32,6 @@ confidence interval.
 
 Files may be compressed with gzip.";
 
-/// The largest file, and the most it may unpack to.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Keeps the seeds of sequences, of shuffled machines and of random places apart.
 const SEED_STEP: u64 = 7_919;
 /// How much has come when it is looked, in percent.
@@ -70,11 +67,11 @@ struct Figures {
 
 /// Carries out `bench packing`.
 pub(crate) fn run(arguments: &BenchPackingArguments, printer: &Printer) -> Result<Exit, Failure> {
-    let nodes = read(&arguments.nodes)?;
+    let nodes = record::read(&arguments.nodes, HINT)?;
     let refused = |path: &Path| format!("{} cannot be read as a list", path.display());
     let cluster = Cluster::parse(&nodes).or_fail(refused(&arguments.nodes), HINT)?;
     for path in &arguments.tasks {
-        let tasks = cluster.tasks(&read(path)?).or_fail(refused(path), HINT)?;
+        let tasks = cluster.tasks(&record::read(path, HINT)?).or_fail(refused(path), HINT)?;
         let progress = printer.progress("placing");
         let runs = Runs::new(&cluster, &tasks, arguments);
         drop(progress);
@@ -84,20 +81,6 @@ pub(crate) fn run(arguments: &BenchPackingArguments, printer: &Printer) -> Resul
         }
     }
     Ok(Exit::Done)
-}
-
-/// A text, unpacked if it is compressed.
-fn read(path: &Path) -> Result<String, Failure> {
-    let what = || format!("cannot read {}", path.display());
-    let bytes = files::read(path, FILE_BYTES_MAX).or_fail(what(), "is the path right?")?;
-    let mut text = String::new();
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut unpacked = MultiGzDecoder::new(bytes.as_slice()).take(FILE_BYTES_MAX);
-        unpacked.read_to_string(&mut text).or_fail(what(), HINT)?;
-    } else {
-        text = String::from_utf8(bytes).or_fail(what(), HINT)?;
-    }
-    Ok(text)
 }
 
 /// A trace's name is that of its file.

@@ -345,8 +345,9 @@ impl Shared {
     }
 
     /// Holds what a package says against what a validator can know: it is of this network, and if
-    /// it has shares of a key, a quorum of them must be enough, and ours must be among them, wrapped
-    /// for the owner that it names. So nobody can have another's shares kept under its own name.
+    /// it has shares of a key, a quorum of them must be enough, and ours must be among them,
+    /// wrapped for the owner that it names. So nobody can have another's shares kept under its own
+    /// name.
     /// Whether the shares of others fit to ours cannot be seen from here.
     async fn look_inside(&self, id: BlobId) -> Result<(), Failure> {
         let package = self.head(id).await?;

@@ -26,7 +26,7 @@ pub(crate) fn build(
     // wrong stays so, and a program that is refused must not cost more than one that is not.
     for widest in LIMB_BITS.into_iter().skip(1) {
         let is_worth_a_try = match &best {
-            Ok(plan) => cells(plan) >= 1 << (widest + 1), // else the table alone would be half of it
+            Ok(plan) => cells(plan) >= 1 << (widest + 1), // else the table alone were half of it
             Err(error) => matches!(error, PlanError::Large { .. }),
         };
         if !is_worth_a_try {

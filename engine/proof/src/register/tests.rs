@@ -13,7 +13,7 @@ use crate::tests::programs::Net;
 use crate::tests::random::provable;
 use crate::verify::Verifier;
 use crate::witness::Witness;
-use crate::{Mode, PlanError, Proof, ProveError, VerifyError};
+use crate::{Mode, PlanError, ProveError, VerifyError};
 use std::sync::Arc;
 use tg_tensor::program::{
     Constant, Input, Label, Operation, Output, Parts, Primitive, Program, Rescale, Shape, Spec,

@@ -6,7 +6,8 @@
 //! `CI=true` a skipped step fails the run unless the table calls it optional.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::tidy;
@@ -19,13 +20,18 @@ enum Work {
     Cargo(&'static [&'static str]),
     /// A program that the build step made, with these arguments.
     Built { program: &'static str, arguments: &'static [&'static str] },
+    /// Works that mostly wait, and meanwhile works that compute. Each list is done one after the
+    /// other; what computes does so with low priority, and is heard of when it has ended.
+    Meanwhile { waits: &'static [Work], computes: &'static [Work] },
 }
+
+/// How politely the machine is used by work that is done while other work waits: as politely as
+/// can be, since tests that start networks watch the clock.
+const POLITE: [&str; 3] = ["nice", "-n", "19"];
 
 /// What must be there for a step to make sense.
 enum Need {
     Nothing,
-    /// A folder of the repository.
-    Folder(&'static str),
     /// An installed cargo subcommand.
     Subcommand(&'static str),
     /// A Vulkan driver, be it one that computes on the processor.
@@ -64,13 +70,16 @@ const fn step(name: &'static str, arguments: &'static [&'static str]) -> Step {
 
 /// The steps, cheapest first.
 ///
-/// Whatever compiles the engine does so for the whole workspace. Cargo unites the features of the
-/// packages that are named, so `-p tg-sim` or `--exclude tensorgrid` would give the crates below
-/// the engine other features and compile its generics, minutes of work, a second time. For the
-/// same reason the simulator is started as built, not by `cargo run`.
+/// What decides how long they take is how often the rooms are compiled, so there are two graphs of
+/// crates and no third: the whole workspace with what its tests need, and the program with GPUs.
+/// Cargo unites the features of the packages that are named, so `-p tg-sim` or `--exclude
+/// tensorgrid` would give the crates below the engine other features and compile its generics,
+/// minutes of work, a second time. For the same reason the simulator is started as built, not by
+/// `cargo run`, and the build step builds tests: `cargo build` leaves out what only tests need, and
+/// all that uses tensors would be compiled once more.
 ///
 /// Slow tests, those that start processes and kill them first of all, are marked `ignore` and run
-/// one at a time after the others; together the two test steps run every test once.
+/// after the others. The calls of the test step run every test once.
 const STEPS: &[Step] = &[
     Step { name: "tidy", work: Work::Tidy, need: Need::Nothing, optional: false },
     step("format", &["fmt", "--all", "--check"]),
@@ -78,41 +87,29 @@ const STEPS: &[Step] = &[
         "clippy",
         &["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"],
     ),
-    step("build", &["build", "--release", "--workspace"]),
-    step("tests", &["test", "--release", "--workspace"]),
-    step(
-        "tests of the planted bugs",
-        &["test", "--release", "-p", "tg-ledger", "--features", "planted-bugs"],
-    ),
-    step(
-        "clippy of the GPU kernels",
-        &[
-            "clippy",
-            "--release",
-            "-p",
-            "tg-tensor",
-            "--features",
-            "wgpu",
-            "--tests",
-            "--",
-            "-Dwarnings",
-        ],
-    ),
+    step("clippy of what has GPUs", &GPU_CLIPPY),
+    step("build", &["test", "--release", "--workspace", "--no-run"]),
     Step {
-        need: Need::Vulkan,
-        ..step(
-            "GPU kernels on software Vulkan",
-            &["test", "--release", "-p", "tg-tensor", "-p", "tg-onnx", "--features", GPU, "gpu"],
-        )
-    },
-    Step { need: Need::Vulkan, ..step("nodes with GPUs on software Vulkan", &GPU_NODES) },
-    step("end-to-end and slow tests", &SLOW_TESTS),
-    Step {
-        name: "short simulation",
-        work: Work::Built { program: "tg-sim", arguments: &["--seeds", "10"] },
-        need: Need::Folder("edge/sim"),
+        name: "tests, planted bugs and a short simulation",
+        work: Work::Meanwhile {
+            waits: &[
+                Work::Cargo(&["test", "--release", "--workspace", "--test", "it"]),
+                Work::Cargo(&SLOW_TESTS),
+            ],
+            computes: &[
+                Work::Cargo(&["test", "--release", "--workspace", "--lib", "--bins"]),
+                Work::Cargo(&["test", "--release", "--workspace", "--doc"]),
+                Work::Cargo(&SLOW_UNIT_TESTS),
+                Work::Built { program: "tg-sim", arguments: &["--seeds", "10"] },
+                // Last, because nobody else can start cargo while this compiles.
+                Work::Cargo(&PLANTED_BUGS),
+            ],
+        },
+        need: Need::Nothing,
         optional: false,
     },
+    // Last, because it leaves the program as it is with GPUs where the tests above start theirs.
+    Step { need: Need::Vulkan, ..step("tests with GPUs on software Vulkan", &GPU_TESTS) },
     Step {
         name: "licences and sources",
         work: Work::Cargo(&["deny", "check", "bans", "licenses", "sources"]),
@@ -121,13 +118,24 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// Both rooms whose tests run on a GPU: random programs in one, whole models in the other.
-const GPU: &str = "tg-tensor/wgpu,tg-onnx/wgpu";
+/// Slow tests that start programs. Most of their time they wait for blocks, dates and time-outs, so
+/// two run at a time; those that take all cores see to it that they are alone.
+const SLOW_TESTS: [&str; 8] =
+    ["test", "--release", "--workspace", "--test", "it", "--", "--ignored", "--test-threads=2"];
 
-/// Finding GPUs, showing their memory, and a node that does so on a network.
-/// This compiles the engine once more: with what GPUs need, the crates below it have other
-/// features.
-const GPU_NODES: [&str; 11] = [
+/// Slow tests within rooms; these compute. Without `--lib --bins`, examples in documentation that
+/// are marked `ignore` would be run as well.
+const SLOW_UNIT_TESTS: [&str; 8] =
+    ["test", "--release", "--workspace", "--lib", "--bins", "--", "--ignored", "--test-threads=1"];
+
+/// One small room, compiled once more with bugs.
+const PLANTED_BUGS: [&str; 6] =
+    ["test", "--release", "-p", "tg-ledger", "--features", "planted-bugs"];
+
+/// All rooms with code for GPUs: random programs in one, whole models in another, finding GPUs,
+/// showing their memory, and a node that does so on a network. The program is among them so that
+/// the crates below have the features they have in every other step.
+const GPU_TESTS: [&str; 15] = [
     "test",
     "--release",
     "-p",
@@ -135,15 +143,37 @@ const GPU_NODES: [&str; 11] = [
     "-p",
     "tg-agent",
     "-p",
+    "tg-onnx",
+    "-p",
     "tg-provider",
+    "-p",
+    "tg-tensor",
     "--features",
-    "tensorgrid/wgpu",
+    "tensorgrid/wgpu,tg-onnx/wgpu",
     "gpu",
 ];
 
-/// Without `--tests`, examples in documentation that are marked `ignore` would be run as well.
-const SLOW_TESTS: [&str; 7] =
-    ["test", "--release", "--workspace", "--tests", "--", "--ignored", "--test-threads=1"];
+/// The same rooms.
+const GPU_CLIPPY: [&str; 18] = [
+    "clippy",
+    "--release",
+    "-p",
+    "tensorgrid",
+    "-p",
+    "tg-agent",
+    "-p",
+    "tg-onnx",
+    "-p",
+    "tg-provider",
+    "-p",
+    "tg-tensor",
+    "--features",
+    "tensorgrid/wgpu,tg-onnx/wgpu",
+    "--all-targets",
+    "--",
+    "-D",
+    "warnings",
+];
 
 /// Counts of steps, printed as the last line of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -172,7 +202,7 @@ pub(crate) fn run(root: &Path) -> bool {
             if strict && matches!(need, Need::Vulkan) && !has_vulkan() {
                 install(&VULKAN_PACKAGES);
             }
-            missing(root, &cargo, need)
+            missing(&cargo, need)
         },
         perform: |work| perform(root, &cargo, work),
     };
@@ -238,6 +268,10 @@ fn described(work: &Work) -> String {
         Work::Tidy => "cargo xtask tidy".into(),
         Work::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
         Work::Built { program, arguments } => format!("{program} {}", arguments.join(" ")),
+        Work::Meanwhile { waits, computes } => {
+            let list = |works: &[Work]| works.iter().map(described).collect::<Vec<_>>().join("; ");
+            format!("{}; meanwhile {}", list(waits), list(computes))
+        }
     }
 }
 
@@ -245,12 +279,9 @@ fn seconds(elapsed: Duration) -> String {
     format!("{:.1} s", elapsed.as_secs_f64())
 }
 
-fn missing(root: &Path, cargo: &str, need: &Need) -> Option<String> {
+fn missing(cargo: &str, need: &Need) -> Option<String> {
     match need {
         Need::Nothing => None,
-        Need::Folder(folder) => {
-            (!root.join(folder).is_dir()).then(|| format!("{folder} does not exist"))
-        }
         Need::Subcommand(name) => {
             let found = Command::new(cargo)
                 .args([name, "--version"])
@@ -292,20 +323,56 @@ fn install(packages: &[&str]) {
 }
 
 fn perform(root: &Path, cargo: &str, work: &Work) -> bool {
+    match work {
+        Work::Tidy => tidy::run(root),
+        Work::Cargo(arguments) => succeeds(&mut command(root, cargo.as_ref(), arguments)),
+        Work::Built { program, arguments } => {
+            succeeds(&mut command(root, &beside_this_program(program), arguments))
+        }
+        Work::Meanwhile { waits, computes } => thread::scope(|scope| {
+            let computing = scope.spawn(|| computes.iter().all(|work| compute(root, cargo, work)));
+            let waited = waits.iter().all(|work| perform(root, cargo, work));
+            computing.join().expect("starting programs does not panic") && waited
+        }),
+    }
+}
+
+/// Does work while other work waits, and shows what it said when it has ended.
+fn compute(root: &Path, cargo: &str, work: &Work) -> bool {
     let (program, arguments) = match work {
-        Work::Tidy => return tidy::run(root),
         Work::Cargo(arguments) => (PathBuf::from(cargo), arguments),
         Work::Built { program, arguments } => (beside_this_program(program), arguments),
+        Work::Tidy | Work::Meanwhile { .. } => return perform(root, cargo, work),
     };
-    let mut command = Command::new(&program);
-    command.args(*arguments).current_dir(root);
+    let [nice, politeness @ ..] = POLITE;
+    let mut command = command(root, nice.as_ref(), &politeness);
+    let started = Instant::now();
+    let output = command.arg(program).args(*arguments).stdin(Stdio::null()).output();
+    let (passed, said) = match output {
+        Ok(output) => (output.status.success(), [output.stderr, output.stdout].concat()),
+        Err(error) => (false, format!("cannot start {nice}: {error}\n").into_bytes()),
+    };
+    let outcome = if passed { "passed" } else { "FAILED" };
+    let said = String::from_utf8_lossy(&said);
+    let took = seconds(started.elapsed());
+    println!("{said}meanwhile, {}: {outcome} in {took}", described(work));
+    passed
+}
+
+fn command(root: &Path, program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_ours)) {
         command.env_remove(name);
     }
+    command
+}
+
+fn succeeds(command: &mut Command) -> bool {
     match command.status() {
         Ok(status) => status.success(),
         Err(error) => {
-            println!("cannot start {}: {error}", program.display());
+            println!("cannot start {}: {error}", command.get_program().display());
             false
         }
     }
@@ -332,7 +399,6 @@ mod tests {
 
     const PLAIN: Step = step("plain", &["good"]);
     const BROKEN: Step = step("broken", &["bad"]);
-    const HOMELESS: Step = Step { need: Need::Folder("nowhere"), ..step("homeless", &["good"]) };
     const ON_GPU: Step = Step { need: Need::Vulkan, ..step("on a GPU", &["good"]) };
     const EXTRA: Step =
         Step { need: Need::Subcommand("none"), optional: true, ..step("extra", &["good"]) };
@@ -341,7 +407,7 @@ mod tests {
         let world = World {
             missing: |need: &Need| match need {
                 Need::Nothing => None,
-                Need::Folder(name) | Need::Subcommand(name) => Some(format!("no {name}")),
+                Need::Subcommand(name) => Some(format!("no {name}")),
                 Need::Vulkan => Some("no driver".into()),
             },
             perform: |work: &Work| match work {
@@ -349,6 +415,7 @@ mod tests {
                 Work::Cargo(arguments) | Work::Built { arguments, .. } => {
                     !arguments.contains(&"bad")
                 }
+                Work::Meanwhile { .. } => unreachable!("no step of these tests"),
             },
         };
         assert_eq!(run_steps(steps, strict, &world).to_string(), expected);
@@ -362,12 +429,6 @@ mod tests {
     #[test]
     fn steps_after_a_failure_do_not_run() {
         check(&[PLAIN, BROKEN, PLAIN], false, "1 passed, 1 failed, 0 skipped");
-    }
-
-    #[test]
-    fn step_without_its_folder_is_skipped_by_hand_and_fails_in_ci() {
-        check(&[HOMELESS, PLAIN], false, "1 passed, 0 failed, 1 skipped");
-        check(&[HOMELESS, PLAIN], true, "0 passed, 1 failed, 0 skipped");
     }
 
     #[test]
@@ -387,21 +448,60 @@ mod tests {
         assert!(!announces_driver(Path::new("/etc/vulkan/icd.d/README")));
     }
 
+    /// All single works of a step.
+    fn works(work: &'static Work) -> Vec<&'static Work> {
+        match work {
+            Work::Tidy | Work::Cargo(_) | Work::Built { .. } => vec![work],
+            Work::Meanwhile { waits, computes } => {
+                waits.iter().chain(*computes).flat_map(works).collect()
+            }
+        }
+    }
+
     #[test]
-    fn table_names_each_step_once_and_compiles_one_graph() {
+    fn table_names_each_step_once_and_compiles_two_graphs() {
         let mut names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), STEPS.len());
-        for step in STEPS {
-            let call = described(&step.work);
+        for call in STEPS.iter().flat_map(|step| works(&step.work)).map(described) {
             let compiles = ["cargo clippy", "cargo build", "cargo test"];
-            // Planted bugs need one small room, GPUs other features of everything below them.
+            // Planted bugs need one small room, GPUs other features of what uses them.
             let is_apart = ["planted-bugs", "wgpu"].iter().any(|feature| call.contains(feature));
             if compiles.iter().any(|start| call.starts_with(start)) && !is_apart {
                 assert!(call.contains("--workspace") && !call.contains("--exclude"), "{call}");
             }
+            assert!(!call.contains("wgpu") || call.contains("-p tensorgrid"), "{call}");
         }
+    }
+
+    /// Goal: every test of the workspace is run once, ignored ones too. Method: they are run by
+    /// kind of target; together these are all kinds that have tests.
+    #[test]
+    fn tests_of_all_targets_are_run_and_slow_ones_apart() {
+        let calls = STEPS.iter().flat_map(|step| works(&step.work)).map(described);
+        let calls: Vec<String> = calls.filter(|call| call.contains(" --workspace ")).collect();
+        for target in ["--lib", "--bins", "--test it", "--doc"] {
+            let of_target = calls.iter().filter(|call| call.contains(target));
+            let (slow, others): (Vec<&String>, Vec<&String>) =
+                of_target.partition(|call| call.contains(" -- --ignored "));
+            assert_eq!(others.len(), 1, "{target}");
+            assert!(others.iter().all(|call| !call.contains(" -- ")), "{target}: without a filter");
+            assert_eq!(slow.len(), usize::from(target != "--doc"), "{target}");
+        }
+    }
+
+    /// The program `test` stands for cargo: it passes if its argument is not empty.
+    #[test]
+    fn work_and_what_is_done_meanwhile_must_both_pass() {
+        const GOOD: Work = Work::Cargo(&["-n", "good"]);
+        const BAD: Work = Work::Cargo(&["-n", ""]);
+        const BOTH: Work = Work::Meanwhile { waits: &[GOOD], computes: &[GOOD, GOOD] };
+        const WAITED_BAD: Work = Work::Meanwhile { waits: &[GOOD, BAD], computes: &[GOOD] };
+        const COMPUTED_BAD: Work = Work::Meanwhile { waits: &[GOOD], computes: &[GOOD, BAD] };
+        let passes = |work| perform(Path::new("."), "test", work);
+        assert!(passes(&BOTH));
+        assert!(!passes(&WAITED_BAD) && !passes(&COMPUTED_BAD));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What labs in network namespaces share. A lab sets `lab` (its name) and sources this; from then on
-# it has namespaces (`space`), programs in them (`inside`, `start`), routers (`guard`), somebody who
-# listens (`listen`), a word to look for (`mark`) and a folder (`dir`). All of it ends with the lab.
-# A machine that cannot run it ends the lab with 77.
+# it has namespaces (`space`), programs in them (`inside`, `start`), homes behind routers (`home`,
+# `guard`), somebody who listens (`listen`), a word to look for (`mark`) and a folder (`dir`). All of
+# it ends with the lab. A machine that cannot run it ends the lab with 77.
 
 skip() { echo "$lab: SKIPPED: $1" >&2; exit 77; }
 fail() { echo "$lab: $1" >&2; exit 1; }
@@ -63,6 +63,22 @@ table inet filter {
   }
 }
 RULES
+}
+
+# Makes a router and a machine at home behind it, which has the address 192.168.NET.2 there. The
+# router's outer side has the address 203.0.113.HOST and is the link OUTER of the namespace OUTSIDE.
+home() { # router machine outside outer host net kind
+  local router=$tag$1 machine=$tag$2
+  space "$1" "$2"
+  ip link add wan netns "$router" type veth peer name "$4" netns "$tag$3"
+  ip link add lan netns "$router" type veth peer name eth netns "$machine"
+  ip -n "$router" addr add "203.0.113.$5/24" dev wan
+  ip -n "$router" addr add "192.168.$6.1/24" dev lan
+  ip -n "$machine" addr add "192.168.$6.2/24" dev eth
+  ip -n "$machine" link set eth up
+  for link in wan lan; do ip -n "$router" link set "$link" up; done
+  ip -n "$machine" route add default via "192.168.$6.1"
+  guard "$1" "$7"
 }
 
 listen() { # space link file

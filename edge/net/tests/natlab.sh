@@ -17,22 +17,6 @@ lab=natlab
 [ -x "${1:-}" ] || { echo "natlab: usage: natlab.sh PATH-OF-TG-NATLAB" >&2; exit 2; }
 bin=$1
 
-home() { # peer number kind
-  local peer=$1 number=$2
-  local router=$tag"r"$peer
-  space "r$peer" "$peer"
-  ip link add wan netns "$router" type veth peer name "p$peer" netns "${tag}pub"
-  ip link add lan netns "$router" type veth peer name eth netns "$tag$peer"
-  ip -n "${tag}pub" link set "p$peer" master br0 up
-  ip -n "$router" addr add "203.0.113.1$number/24" dev wan
-  ip -n "$router" addr add "192.168.$number.1/24" dev lan
-  for link in wan lan; do ip -n "$router" link set "$link" up; done
-  ip -n "$tag$peer" addr add "192.168.$number.2/24" dev eth
-  ip -n "$tag$peer" link set eth up
-  ip -n "$tag$peer" route add default via "192.168.$number.1"
-  guard "r$peer" "$3"
-}
-
 round() { # kind expected
   echo "natlab: routers are $1, expecting peers to be $2" >&2
   local here=$dir/$1
@@ -41,8 +25,9 @@ round() { # kind expected
   ip -n "${tag}pub" link add br0 type bridge
   ip -n "${tag}pub" addr add 203.0.113.1/24 dev br0
   ip -n "${tag}pub" link set br0 up
-  home a 1 "$1"
-  home b 2 "$1"
+  home ra a pub pa 11 1 "$1"
+  home rb b pub pb 12 2 "$1"
+  for link in pa pb; do ip -n "${tag}pub" link set "$link" master br0 up; done
   listen pub any "$here/open.pcap"
   shows_what_is_open a "$here/open.pcap"
 

@@ -33,18 +33,10 @@ await() { # what file
   fail "waited in vain: $1"
 }
 
-space out router home
-ip link add wan netns "${tag}router" type veth peer name eth netns "${tag}out"
-ip link add lan netns "${tag}router" type veth peer name eth netns "${tag}home"
+space out
+home router home out eth 2 77 easy
 ip -n "${tag}out" addr add 203.0.113.1/24 dev eth
-ip -n "${tag}router" addr add 203.0.113.2/24 dev wan
-ip -n "${tag}router" addr add 192.168.77.1/24 dev lan
-ip -n "${tag}home" addr add 192.168.77.2/24 dev eth
 ip -n "${tag}out" link set eth up
-ip -n "${tag}home" link set eth up
-for link in wan lan; do ip -n "${tag}router" link set "$link" up; done
-ip -n "${tag}home" route add default via 192.168.77.1
-guard router easy
 
 listen router wan "$dir/wire.pcap"
 shows_what_is_open home "$dir/wire.pcap"

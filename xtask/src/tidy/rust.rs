@@ -128,7 +128,7 @@ pub(crate) fn lint_allow(tree: &Tree) -> Vec<Violation> {
 }
 
 /// A test whose name ends in `_slow` is ignored with a reason, and no other test is: `cargo test`
-/// stays quick, and `cargo xtask ci` runs the slow ones apart, one at a time.
+/// stays quick, and `cargo xtask ci` runs the slow ones apart.
 pub(crate) fn slow_test(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for (path, text) in tree.with_ending(".rs") {

@@ -1,8 +1,7 @@
 //! Decoding reserves at most ten times the input, whatever the input claims.
 
 use crate::arb::Arb;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use crate::counting::most_held;
 use tg_types::genesis::Genesis;
 use tg_types::merkle::{Peaks, Proof};
 use tg_types::tx::{Action, NodeSet, OpenedResult, SignedTx};
@@ -12,45 +11,6 @@ use tg_types::{
 
 /// Lengths a forger would write: near the bounds of the types below, and far beyond.
 const HUGE: [&[u8]; 4] = [&[100], &[0xff, 1], &[0xff, 0x7f], &[0xff, 0xff, 0x07]];
-
-/// The bytes a thread holds, and the most it has held since it was last asked.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-    static MOST: Cell<usize> = const { Cell::new(0) };
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-#[expect(unsafe_code, reason = "counting what is allocated needs an allocator")]
-// SAFETY: every call goes to the system's allocator unchanged; the counters do not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.get().wrapping_add(layout.size());
-        HELD.set(held);
-        MOST.set(MOST.get().max(held));
-        // SAFETY: the caller's promise about the layout is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.set(HELD.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller's promise about pointer and layout is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-/// The most bytes held at once while decoding.
-fn most_held<T: Decode>(bytes: &[u8]) -> usize {
-    let before = HELD.get();
-    MOST.set(before);
-    let value = T::from_bytes(bytes);
-    let most = MOST.get() - before;
-    drop(value);
-    most
-}
 
 /// Goal: no input makes a decoder reserve more than ten times its size. Method: valid bytes, each
 /// byte replaced by the start of a huge length, and the input cut behind it.
@@ -68,7 +28,7 @@ fn check<T: Arb + Encode + Decode>() {
             inputs.push(input);
         }
         for input in inputs {
-            let held = most_held::<T>(&input);
+            let (_read, held) = most_held(|| T::from_bytes(&input));
             assert!(held <= 10 * input.len(), "{held} bytes held for {} of input", input.len());
         }
         Ok(())
@@ -78,7 +38,9 @@ fn check<T: Arb + Encode + Decode>() {
 #[test]
 fn counting_allocator_counts() {
     let bytes = NodeSet::new(vec![tg_types::NodeId::new([1; 32])]).expect("one node").to_bytes();
-    assert_eq!(most_held::<NodeSet>(&bytes), 32);
+    let (read, held) = most_held(|| NodeSet::from_bytes(&bytes));
+    assert!(read.is_ok());
+    assert_eq!(held, 32);
 }
 
 #[test]

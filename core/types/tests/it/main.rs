@@ -4,6 +4,7 @@ mod allocation;
 mod arb;
 mod canonical;
 mod check;
+mod counting;
 mod genesis;
 mod golden;
 mod merkle;

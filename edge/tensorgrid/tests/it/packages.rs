@@ -1,6 +1,6 @@
 //! Packages that do not fit into memory ought to need none.
 
-use crate::support::{Home, Process, text, turn};
+use crate::support::{Home, Process, text, turn_alone};
 use std::{
     fs::{self, File},
     io::{BufWriter, Write as _},
@@ -70,7 +70,7 @@ fn is_same(one: &Path, other: &Path, bytes: u64) -> bool {
 #[test]
 #[ignore = "slow: moves hundreds of megabytes through all validators"]
 fn large_inputs_and_outputs_pass_through_little_memory_slow() {
-    let _turn = turn();
+    let _turn = turn_alone();
     let home = Home::new();
     let up: Process = home.start("up", &["--json", "up", "--port", "0"]);
     let (input, out) = (home.path("big"), home.path("out"));

@@ -1,6 +1,6 @@
 //! Machines that offer their services: they join with a ticket, work, die and leave.
 
-use crate::support::{Home, PATIENCE, Process, text, turn, wait_until};
+use crate::support::{Home, PATIENCE, Process, text, turn, turn_alone, wait_until};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::Value;
 use std::{fs, path::PathBuf, time::Duration};
@@ -291,7 +291,7 @@ fn built_library() -> PathBuf {
 #[ignore = "slow: a hundred jobs with nodes dying all the time"]
 fn jobs_of_dying_providers_all_end_slow() {
     const JOBS: usize = 100;
-    let _turn = turn();
+    let _turn = turn_alone();
     let network = Network::start();
     let homes = [Home::new(), Home::new(), Home::new()];
     let mut providers = homes.each_ref().map(|home| network.provider(home, &[]));

@@ -1,6 +1,6 @@
 //! The commands of README.md, run as they stand there.
 
-use crate::support::{Home, turn};
+use crate::support::{Home, turn, turn_alone};
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
 /// How a command of README.md begins that runs the program.
@@ -75,7 +75,7 @@ fn commands_to_start_with_run() {
 #[test]
 #[ignore = "slow: measures"]
 fn commands_of_figures_run_slow() {
-    let _turn = turn();
+    let _turn = turn_alone();
     let (home, text) = (Home::new(), readme());
     let rows = text.lines().filter(|line| line.starts_with("| "));
     let commands: BTreeSet<&str> =

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Condvar, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, sync_channel},
     },
@@ -21,10 +21,54 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Lines of a process' stderr shown when a test fails.
 const TAIL_LINES: usize = 30;
 
-/// Networks take all cores, so tests that run one take turns.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Tests with networks that run at once. They wait for blocks and dates most of the time: on two
+/// cores, one of them takes an eighth of both.
+const AT_ONCE: usize = 2;
+
+/// Who may run; whoever comes first is served first, so that nobody waits for a whole run.
+struct Turns {
+    free: usize,
+    /// The number of the next to come, and of the next to be served.
+    coming: usize,
+    serving: usize,
+}
+
+static TURNS: Mutex<Turns> = Mutex::new(Turns { free: AT_ONCE, coming: 0, serving: 0 });
+static TURN_CHANGED: Condvar = Condvar::new();
+
+/// Leave to run, given back when dropped.
+pub(crate) struct Turn(usize);
+
+/// Waits until a network may run beside another.
+pub(crate) fn turn() -> Turn {
+    Turn::take(1)
+}
+
+/// Waits until nobody else runs: for tests that take all cores or measure.
+pub(crate) fn turn_alone() -> Turn {
+    Turn::take(AT_ONCE)
+}
+
+impl Turn {
+    fn take(count: usize) -> Self {
+        let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = turns.coming;
+        turns.coming += 1;
+        while turns.serving != number || turns.free < count {
+            turns = TURN_CHANGED.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+        turns.serving += 1;
+        turns.free -= count;
+        TURN_CHANGED.notify_all();
+        Self(count)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        TURNS.lock().unwrap_or_else(PoisonError::into_inner).free += self.0;
+        TURN_CHANGED.notify_all();
+    }
 }
 
 /// Waits until something is so, or fails with what was waited for.

@@ -1,9 +1,10 @@
 //! `verify`: good, bad, cannot tell.
 
-use crate::support::{Home, text, turn};
+use crate::support::{Home, text, turn, turn_alone};
 use std::{
     fs,
     path::{Path, PathBuf},
+    thread,
 };
 
 /// Flipped bytes per document in the ordinary run; the slow one flips every byte.
@@ -40,20 +41,26 @@ impl Saved {
         self.home.run(&["verify", text(document), "--network", text(&self.network)]).code
     }
 
-    /// Flips bytes of a document, `step` apart, and wants each to be noticed.
+    /// Flips bytes of a document, `step` apart, and wants each to be noticed. One core flips with
+    /// one mask, another with the other.
     fn flip(&self, document: &Path, step: usize) {
         let bytes = fs::read(document).expect("is there");
-        let flipped = self.home.path("flipped.json");
-        for place in (0..bytes.len()).step_by(step.max(1)) {
+        thread::scope(|scope| {
             for mask in [0x01, 0x20] {
-                let mut changed = bytes.clone();
-                changed[place] ^= mask;
-                fs::write(&flipped, &changed).expect("writes");
-                let code = self.verify(&flipped);
-                let name = document.display();
-                assert_eq!(code, Some(1), "byte {place} of {name} xor {mask:#x}");
+                let bytes = &bytes;
+                scope.spawn(move || {
+                    let flipped = self.home.path(&format!("flipped-{mask}.json"));
+                    for place in (0..bytes.len()).step_by(step.max(1)) {
+                        let mut changed = bytes.clone();
+                        changed[place] ^= mask;
+                        fs::write(&flipped, &changed).expect("writes");
+                        let code = self.verify(&flipped);
+                        let name = document.display();
+                        assert_eq!(code, Some(1), "byte {place} of {name} xor {mask:#x}");
+                    }
+                });
             }
-        }
+        });
     }
 }
 
@@ -96,9 +103,9 @@ fn verify_against_another_network_is_bad() {
 }
 
 #[test]
-#[ignore = "starts the program thousands of times"]
+#[ignore = "slow: starts the program thousands of times"]
 fn verify_notices_every_flipped_byte_slow() {
-    let _turn = turn();
+    let _turn = turn_alone();
     let saved = save();
     for document in &saved.documents {
         saved.flip(document, 1);

@@ -1,3 +1,5 @@
 //! Tests of the public face of `tg-proof`: what a stranger could hand to a verifier.
 
+#[path = "../../../../core/types/tests/it/counting.rs"]
+mod counting;
 mod strangers;

@@ -1,7 +1,6 @@
 //! Bytes of strangers are refused in bounded time and memory, whatever they claim.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use crate::counting::most_held;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tg_proof::{
@@ -14,35 +13,6 @@ use tg_tensor::program::{
 };
 use tg_tensor::{Model, Tensor};
 use tg_types::List;
-
-/// The bytes a thread holds, and the most it has held since it was last asked.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-    static MOST: Cell<usize> = const { Cell::new(0) };
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-#[expect(unsafe_code, reason = "counting what is allocated needs an allocator")]
-// SAFETY: every call goes to the system's allocator unchanged; the counters do not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.get().wrapping_add(layout.size());
-        HELD.set(held);
-        MOST.set(MOST.get().max(held));
-        // SAFETY: the caller's promise about the layout is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.set(HELD.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller's promise about pointer and layout is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 /// Bytes that reading may hold for each byte of a proof: an empty list takes one byte there and
 /// 24 here, and a list that grows is there twice for a moment.
@@ -131,10 +101,9 @@ impl Cases {
     /// Verifies bytes in all modes, within bounds of time and memory.
     fn verify(&self, bytes: &[u8]) -> [Result<(), VerifyError>; 3] {
         let bounded = |verify: &dyn Fn() -> Result<(), VerifyError>| {
-            let (before, begun) = (HELD.get(), Instant::now());
-            MOST.set(before);
-            let found = verify();
-            let (held, took) = (MOST.get() - before, begun.elapsed());
+            let begun = Instant::now();
+            let (found, held) = most_held(verify);
+            let took = begun.elapsed();
             let most = HELD_ANYWAY + HELD_FOR_BYTE * bytes.len();
             assert!(held <= most, "{held} bytes held for {} of input", bytes.len());
             assert!(took <= TIME, "{took:?} taken for {} bytes of input", bytes.len());

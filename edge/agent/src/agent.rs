@@ -304,7 +304,8 @@ struct State {
 
 impl State {
     async fn run(mut self, mut inbox: mpsc::Receiver<Report>, mut stopped: watch::Receiver<bool>) {
-        let hello = tokio::spawn(say_hello(Arc::clone(&self.config)));
+        let gateway = Arc::clone(&self.config.gateway);
+        let hello = tokio::spawn(async move { gateway.stay(HELLO_EVERY).await });
         let mut blocks = self.follow().await;
         loop {
             tokio::select! {
@@ -314,7 +315,7 @@ impl State {
                     Some(frame) => self.block(&frame).await,
                     None => {
                         tokio::time::sleep(FOLLOW_AGAIN).await;
-                        self.config.gateway.turn();
+                        self.config.gateway.turn_from(&blocks);
                         blocks = self.follow().await;
                     }
                 },
@@ -338,7 +339,7 @@ impl State {
                 Err(error) => {
                     tracing::warn!(%error, "cannot catch up with the chain");
                     tokio::time::sleep(FOLLOW_AGAIN).await;
-                    self.config.gateway.turn();
+                    self.config.gateway.turn_from(&blocks);
                 }
             }
         }
@@ -748,14 +749,6 @@ impl State {
                 tracing::warn!(%job, %error, "an objection is not pursued");
             }
         });
-    }
-}
-
-/// Tells all validators, again and again, that the node is there.
-async fn say_hello(config: Arc<AgentConfig>) {
-    loop {
-        config.gateway.hello(HELLO_EVERY).await;
-        tokio::time::sleep(HELLO_EVERY).await;
     }
 }
 

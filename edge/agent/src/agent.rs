@@ -25,6 +25,7 @@ mod work;
 pub use capacity::open_gpu;
 pub use capacity::{FillError, GpuPlace};
 
+use crate::registration::{self, Registration};
 use crate::task_run::Workshop;
 use crate::tensor_run::TensorRun;
 use capacity::{Drawn, Question, Then};
@@ -69,6 +70,8 @@ pub struct AgentConfig {
     pub wrap: WrapSecret,
     /// The validators.
     pub gateway: Arc<Gateway>,
+    /// The node's place in the registry.
+    pub registration: Arc<Registration>,
     /// Where random numbers come from.
     pub random: fn() -> Option<[u8; 32]>,
     /// Where strangers' programs are run; they are declined without.
@@ -304,7 +307,9 @@ struct State {
 
 impl State {
     async fn run(mut self, mut inbox: mpsc::Receiver<Report>, mut stopped: watch::Receiver<bool>) {
-        let hello = tokio::spawn(say_hello(Arc::clone(&self.config)));
+        let gateway = Arc::clone(&self.config.gateway);
+        let hello = tokio::spawn(async move { gateway.stay(HELLO_EVERY).await });
+        let listed = tokio::spawn(registration::stay(Arc::clone(&self.config.registration)));
         let mut blocks = self.follow().await;
         loop {
             tokio::select! {
@@ -314,13 +319,14 @@ impl State {
                     Some(frame) => self.block(&frame).await,
                     None => {
                         tokio::time::sleep(FOLLOW_AGAIN).await;
-                        self.config.gateway.turn();
+                        self.config.gateway.turn_from(&blocks);
                         blocks = self.follow().await;
                     }
                 },
             }
         }
         hello.abort();
+        listed.abort();
         self.tools.desk.stop_all();
         self.tasks.shutdown().await;
     }
@@ -338,7 +344,7 @@ impl State {
                 Err(error) => {
                     tracing::warn!(%error, "cannot catch up with the chain");
                     tokio::time::sleep(FOLLOW_AGAIN).await;
-                    self.config.gateway.turn();
+                    self.config.gateway.turn_from(&blocks);
                 }
             }
         }
@@ -347,9 +353,11 @@ impl State {
     /// Takes up the runs that the node has and nobody works on, and shows what it promised.
     async fn catch_up(&mut self) -> Result<(), GatewayError> {
         let gateway = Arc::clone(&self.config.gateway);
-        let Some(record) = gateway.entry::<NodeEntry>(keys::node(&self.node)).await? else {
-            return Ok(());
-        };
+        let record = gateway.entry::<NodeEntry>(keys::node(&self.node)).await?;
+        if record.as_ref().is_none_or(|record| record.absent.is_some()) {
+            self.config.registration.look_soon();
+        }
+        let Some(record) = record else { return Ok(()) };
         if let Some(question) = Question::of(&record.capacity.step) {
             self.begin_fill(question);
         }
@@ -457,6 +465,11 @@ impl State {
                 if self.books.complaints.remove(&job) =>
             {
                 self.outbox.give_up(job, RunFailure::PackageWrong).await;
+            }
+            Event::NodeAbsent { node: of, .. } | Event::NodeDropped { node: of, .. }
+                if of == node =>
+            {
+                self.config.registration.look_soon();
             }
             Event::CapacityAsked { .. }
             | Event::CapacityDrawn { .. }
@@ -748,14 +761,6 @@ impl State {
                 tracing::warn!(%job, %error, "an objection is not pursued");
             }
         });
-    }
-}
-
-/// Tells all validators, again and again, that the node is there.
-async fn say_hello(config: Arc<AgentConfig>) {
-    loop {
-        config.gateway.hello(HELLO_EVERY).await;
-        tokio::time::sleep(HELLO_EVERY).await;
     }
 }
 

@@ -8,5 +8,6 @@ pub mod agent;
 pub mod chance;
 pub mod contents;
 pub mod float_run;
+pub mod registration;
 pub mod task_run;
 pub mod tensor_run;

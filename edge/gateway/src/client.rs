@@ -5,11 +5,11 @@ use crate::card::{DoorCard, Doors, cards};
 use crate::local::{LocalError, LocalPackage};
 use crate::message::{Failure, ListedEntry, Reply, Request};
 use crate::package::{Holders, PACKAGE_BYTES_MAX, PackageError, Seal};
+use crate::roll::Roll;
 use crate::stream::Plain;
+use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt as _, StreamExt as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tg_net::{
     BlobGate, BlobId, CallError, CallHandler, FrameStream, Peer, PeerId, Readers, Route,
@@ -23,6 +23,7 @@ use tg_types::{
     Height, KeyEscrow, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignature,
     SeatSignatures, SecretKey, StateKey, Tick, Tier, TxBody, TxId, Voucher,
 };
+use tokio::sync::watch;
 
 /// Why a validator gave no useful answer.
 #[derive(Debug, thiserror::Error)]
@@ -117,14 +118,22 @@ pub struct Status {
 pub struct Blocks {
     frames: FrameStream,
     heard: Instant,
+    /// Who tells.
+    place: usize,
+    turns: watch::Receiver<usize>,
 }
 
 impl Blocks {
     /// The next message; `None` when the validator has ended, failed, or been silent for so long
-    /// that it must be gone. Giving up waiting loses nothing.
+    /// that it must be gone, or when it was noticed elsewhere that it is. Giving up waiting loses
+    /// nothing.
     pub async fn next(&mut self) -> Option<Vec<u8>> {
         let left = SILENCE.saturating_sub(self.heard.elapsed());
-        let frame = tokio::time::timeout(left, self.frames.next()).await.ok()??.ok()?;
+        let place = self.place;
+        let frame = tokio::select! {
+            frame = tokio::time::timeout(left, self.frames.next()) => frame.ok()??.ok()?,
+            _ = self.turns.wait_for(|first| *first != place) => return None,
+        };
         self.heard = Instant::now();
         Some(frame)
     }
@@ -132,21 +141,21 @@ impl Blocks {
 
 /// Validators, as a provider or a client sees them.
 pub struct Gateway {
-    peer: Peer,
-    validators: Vec<PeerId>,
+    pub(crate) peer: Peer,
+    pub(crate) validators: Vec<PeerId>,
     domain: Domain,
     params: Params,
     /// Seats of the committee, also those that nobody told us of.
     seats: Vec<ValidatorSeat>,
     /// Which peer speaks for which seat, by cards that the seats have signed. A ticket names any
     /// peers it likes; where a quorum counts, only these do.
-    doors: Doors,
+    pub(crate) doors: Doors,
     /// How many of them must keep a package and hold shares of its key.
     quorum: usize,
     /// What validators may fetch from us.
     shares: Arc<ShareList>,
-    /// Who answered last; asked first.
-    first: AtomicUsize,
+    /// Who answers.
+    pub(crate) roll: Roll,
 }
 
 /// Asks validators for the first state of the network whose hash is known: one after the other,
@@ -199,20 +208,31 @@ pub async fn doors_of(
     };
     let mut asked: FuturesUnordered<_> = validators.iter().map(ask).collect();
     let (mut notices, mut last) = (Vec::new(), Some(GatewayError::NoValidator));
-    // One answer will do; those who answer as fast may know more.
-    while let Ok(Some(answer)) =
-        tokio::time::timeout(last.as_ref().map_or(SLOW, |_| Duration::MAX), asked.next()).await
-    {
+    let needed = quorum(genesis.validators().len()).min(validators.len());
+    let (mut told_by, mut end) = (0, None::<Instant>);
+    loop {
+        let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+        let Ok(Some(answer)) = tokio::time::timeout(left, asked.next()).await else { break };
         match answer {
             Ok(Reply::Doors { notices: told }) => {
                 notices.extend_from_slice(told.as_slice());
-                last = None;
+                (told_by, last) = (told_by + 1, None);
             }
             Ok(_) => last = last.map(|_| GatewayError::Unexpected),
             Err(error) => last = last.map(|_| error),
         }
+        // One answer will do, but others may know more; a quorum knows as much as there is.
+        if told_by >= needed {
+            break;
+        }
+        end = end.or_else(|| (told_by > 0).then(|| Instant::now() + SLOW));
     }
     last.map_or_else(|| Ok(cards(&notices, genesis)), Err)
+}
+
+/// How many of so many seats must agree.
+fn quorum(seats: usize) -> usize {
+    Threshold::quorum(seats).map_or(seats, |quorum| quorum.needed())
 }
 
 impl Gateway {
@@ -227,10 +247,10 @@ impl Gateway {
     ) -> Self {
         let (domain, params) = (genesis.domain(), genesis.params().clone());
         let seats = genesis.validators().to_vec();
-        let quorum = Threshold::quorum(seats.len()).map_or(seats.len(), |quorum| quorum.needed());
-        let (shares, first) = (Arc::default(), AtomicUsize::new(0));
+        let quorum = quorum(seats.len());
+        let (shares, roll) = (Arc::default(), Roll::new(validators.clone()));
         let doors = Doors::new(Arc::clone(genesis), cards);
-        Self { peer, validators, domain, params, seats, doors, quorum, shares, first }
+        Self { peer, validators, domain, params, seats, doors, quorum, shares, roll }
     }
 
     /// The peer that asks.
@@ -287,115 +307,73 @@ impl Gateway {
         label.readers(&who).ok()
     }
 
-    /// Asks validators one after the other until one answers.
+    /// Asks the validator that answered last, and the next one beside it if it is slow, until one
+    /// answers.
     ///
     /// # Errors
     /// If none does, or one refuses.
     pub async fn ask(&self, request: &Request) -> Result<Reply, GatewayError> {
-        let bytes = request.to_bytes();
-        let count = self.validators.len();
-        let first = self.first.load(Ordering::Relaxed);
-        // What becomes of a transaction is known when a block is final; all else at once.
-        let is_quick = !matches!(request, Request::Submit { .. } | Request::Faucet { .. });
-        let patience = if is_quick { SILENCE } else { Duration::MAX };
-        let mut last = GatewayError::NoValidator;
-        for turn in 0..count {
-            let place = (first + turn) % count;
-            let Some(validator) = self.validators.get(place) else { continue };
-            let called = tokio::time::timeout(patience, self.peer.call(*validator, bytes.clone()));
-            last = match called.await {
-                Ok(Ok(reply)) => match read(&reply) {
-                    // What one validator cannot do, another may.
-                    Err(error @ GatewayError::Refused(Failure::Unavailable | Failure::Busy)) => {
-                        error
-                    }
-                    answer => return answer,
-                },
-                Ok(Err(error)) => {
-                    self.first.store((place + 1) % count, Ordering::Relaxed);
-                    error.into()
-                }
-                Err(_) => {
-                    self.first.store((place + 1) % count, Ordering::Relaxed);
-                    GatewayError::Silent { after: patience }
-                }
+        let (bytes, haste) = (request.to_bytes(), haste(request));
+        let first = self.roll.first();
+        let (mut left, mut asked) = (self.roll.order().into_iter(), FuturesUnordered::new());
+        let (mut last, mut is_first_gone) = (GatewayError::NoValidator, false);
+        loop {
+            let next = left.next();
+            asked.extend(next.map(|place| self.ask_at(place, &bytes, haste)));
+            let patience = next.map_or(Duration::MAX, |_| haste.next);
+            let Ok(answer) = tokio::time::timeout(patience, asked.next()).await else {
+                continue; // slow, perhaps gone
             };
+            let Some((place, answer)) = answer else { return Err(last) };
+            match answer {
+                // What one validator cannot do, another may. A transaction that is refused may
+                // have come to its end by way of another.
+                Err(error @ GatewayError::Refused(Failure::Unavailable | Failure::Busy)) => {
+                    last = error;
+                }
+                Ok(Reply::Refused { reason }) if !asked.is_empty() => {
+                    last = GatewayError::Ledger(reason);
+                }
+                Err(error @ (GatewayError::Call(_) | GatewayError::Silent { .. })) => {
+                    is_first_gone |= place == first;
+                    last = error;
+                }
+                answer => {
+                    if is_first_gone && answer.is_ok() {
+                        self.roll.turn(first, place);
+                    }
+                    return answer;
+                }
+            }
         }
-        Err(last)
+    }
+
+    /// Asks the validator in this place.
+    async fn ask_at(
+        &self,
+        place: usize,
+        request: &[u8],
+        haste: Haste,
+    ) -> (usize, Result<Reply, GatewayError>) {
+        let Some(validator) = self.roll.at(place) else {
+            return (place, Err(GatewayError::NoValidator));
+        };
+        let called = self.peer.call(validator, request.to_vec());
+        let answer = match tokio::time::timeout(haste.last, called).await {
+            Ok(Ok(reply)) => read(&reply),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(GatewayError::Silent { after: haste.last }),
+        };
+        (place, answer)
     }
 
     /// Asks one validator.
-    async fn ask_one(&self, to: PeerId, request: &Request) -> Result<Reply, GatewayError> {
+    pub(crate) async fn ask_one(
+        &self,
+        to: PeerId,
+        request: &Request,
+    ) -> Result<Reply, GatewayError> {
         read(&self.peer.call(to, request.to_bytes()).await?)
-    }
-
-    /// Asks all validators at once and collects what is wanted of their answers. When a quorum has
-    /// answered, the others have as long again, and so long at least: some may be gone.
-    pub(crate) async fn ask_all<T>(
-        &self,
-        request: &Request,
-        late: Duration,
-        wanted: impl Fn(PeerId, Reply) -> Option<T>,
-    ) -> Vec<T> {
-        let wanted = &wanted;
-        let ask = |to: PeerId| {
-            self.ask_one(to, request).map(move |reply| {
-                reply.and_then(|it| wanted(to, it).ok_or(GatewayError::Unexpected))
-            })
-        };
-        self.gather(self.validators.iter().copied().map(ask).collect(), late).await.0
-    }
-
-    /// As [`Self::ask_all`], of those who speak for a seat: each seat is asked once, and whoever
-    /// has none does not count.
-    pub(crate) async fn ask_seats<T>(
-        &self,
-        request: &Request,
-        late: Duration,
-        wanted: impl Fn(usize, Reply) -> Option<T>,
-    ) -> Vec<T> {
-        let mut doors = self.doors.known();
-        if doors.len() < self.quorum {
-            // Doors may have been opened, or told, since we came.
-            self.doors.learn(&self.peer, &self.validators).await;
-            doors = self.doors.known();
-        }
-        let wanted = &wanted;
-        let ask = |(seat, to): (usize, PeerId)| {
-            self.ask_one(to, request).map(move |reply| {
-                reply.and_then(|it| wanted(seat, it).ok_or(GatewayError::Unexpected))
-            })
-        };
-        self.gather(doors.into_iter().map(ask).collect(), late).await.0
-    }
-
-    /// Collects what all of them say and what the last one said that failed. When a quorum has
-    /// answered, the others have as long again, and so long at least.
-    async fn gather<T>(
-        &self,
-        mut calls: FuturesUnordered<impl Future<Output = Result<T, GatewayError>>>,
-        late: Duration,
-    ) -> (Vec<T>, Option<GatewayError>) {
-        let started = Instant::now();
-        let (mut found, mut end, mut failed) = (Vec::new(), None, None);
-        loop {
-            let left = end.map_or(Duration::MAX, |end: Instant| {
-                end.saturating_duration_since(Instant::now())
-            });
-            let Ok(Some(answer)) = tokio::time::timeout(left, calls.next()).await else {
-                return (found, failed);
-            };
-            match answer {
-                Ok(answer) => found.push(answer),
-                Err(error) => {
-                    tracing::debug!(%error, "a validator does not do what it is asked");
-                    failed = Some(error);
-                }
-            }
-            if end.is_none() && found.len() >= self.quorum {
-                end = Some(Instant::now() + started.elapsed().max(late));
-            }
-        }
     }
 
     /// How far the network is.
@@ -407,18 +385,6 @@ impl Gateway {
             return Err(GatewayError::Unexpected);
         };
         Ok(Status { height, tick })
-    }
-
-    /// Tells all validators that we are here, and where others find us. When a quorum has heard it,
-    /// the others are waited for as long again, and so long at least.
-    pub async fn hello(&self, late: Duration) {
-        // Without a relay nobody can call us; that we ask shows that we are here.
-        let request = self.peer.home().map_or(Request::Status, |relay| Request::Hello { relay });
-        let heard = self.ask_all(&request, late, |from, _| Some(from)).await;
-        let first = self.validators.get(self.first.load(Ordering::Relaxed));
-        if heard.len() >= self.quorum && first.is_some_and(|first| !heard.contains(first)) {
-            self.turn();
-        }
     }
 
     /// An entry of the latest final state.
@@ -515,16 +481,17 @@ impl Gateway {
     /// # Errors
     /// If no validator is known.
     pub fn follow(&self) -> Result<Blocks, GatewayError> {
-        let first = self.first.load(Ordering::Relaxed);
-        let validator = self.validators.get(first).ok_or(GatewayError::NoValidator)?;
-        let frames = self.peer.follow(*validator, Request::Follow.to_bytes());
-        Ok(Blocks { frames, heard: Instant::now() })
+        let turns = self.roll.turns();
+        let place = self.roll.first();
+        let validator = self.roll.at(place).ok_or(GatewayError::NoValidator)?;
+        let frames = self.peer.follow(validator, Request::Follow.to_bytes());
+        Ok(Blocks { frames, heard: Instant::now(), place, turns })
     }
 
-    /// Turns to another validator, after this one fell silent.
-    pub fn turn(&self) {
-        let next = (self.first.load(Ordering::Relaxed) + 1) % self.validators.len().max(1);
-        self.first.store(next, Ordering::Relaxed);
+    /// Turns to another validator than the one that told these blocks, after it fell silent.
+    /// Nothing changes if somebody else has noticed before.
+    pub fn turn_from(&self, blocks: &Blocks) {
+        self.roll.turn_away(blocks.place);
     }
 
     /// The validators that can be given shares of a key: those that answer.
@@ -575,7 +542,7 @@ impl Gateway {
         let id = BlobId::new(*package.id.as_bytes());
         self.shares.share(id, Readers::Everybody).map_err(GatewayError::Blob)?;
         let packages = Packages::new(vec![package]).map_err(|_| GatewayError::Unexpected)?;
-        let ask = |to: PeerId| self.keep_at(to, &packages);
+        let ask = |to: PeerId| (to, self.keep_at(to, &packages));
         let asked = self.validators.iter().copied().map(ask).collect();
         let (signatures, failed) = self.gather(asked, SLOW).await;
         self.shares.unshare(id);
@@ -645,7 +612,7 @@ impl Gateway {
         if bytes > PACKAGE_BYTES_MAX {
             return Err(PackageError::TooLarge { found: bytes, max: PACKAGE_BYTES_MAX }.into());
         }
-        let from = sources(&self.validators, self.first.load(Ordering::Relaxed));
+        let from = sources(&self.validators, self.roll.first());
         let blob = BlobId::new(*id.as_bytes());
         if let Err(error) = crate::fetch::fetch(&self.peer, blob, from, bytes).await {
             self.drop_copy(blob).await;
@@ -685,9 +652,42 @@ fn sources(validators: &[PeerId], first: usize) -> Vec<PeerId> {
 /// How many blocks a transaction may wait.
 const EXPIRY_HEIGHTS: u64 = 200;
 
+/// How long one validator may take, and after how long the next is asked beside it.
+#[derive(Clone, Copy)]
+struct Haste {
+    next: Duration,
+    last: Duration,
+}
+
+/// Questions about the state are answered at once. What becomes of a transaction is known when a
+/// block is final; it may be handed in twice, for it counts once. Trial money would be given twice.
+const fn haste(request: &Request) -> Haste {
+    match request {
+        Request::Faucet { .. } => Haste { next: Duration::MAX, last: Duration::MAX },
+        Request::Submit { .. } => Haste { next: SILENCE, last: Duration::MAX },
+        Request::Status
+        | Request::Hello { .. }
+        | Request::Entry { .. }
+        | Request::Nodes
+        | Request::Jobs
+        | Request::Nonce { .. }
+        | Request::WrapKey
+        | Request::Keep { .. }
+        | Request::Release { .. }
+        | Request::Whereabouts { .. }
+        | Request::Genesis
+        | Request::Doors
+        | Request::Escrow { .. }
+        | Request::Log { .. }
+        | Request::Tiles { .. }
+        | Request::Key { .. }
+        | Request::Follow => Haste { next: SLOW, last: SILENCE },
+    }
+}
+
 /// From when on a validator that says nothing counts as gone: blocks come every moment, and
 /// questions about the state are answered at once.
-const SILENCE: Duration = Duration::from_secs(4);
+pub(crate) const SILENCE: Duration = Duration::from_secs(4);
 
 /// From when on a validator counts as slow: what is waited for is then had from others. A round
 /// trip across the world takes a third of it.

@@ -61,10 +61,7 @@ impl KeyDesk {
 
 /// Tells validators, again and again, where an owner is found.
 pub async fn stay(gateway: Arc<Gateway>) {
-    loop {
-        gateway.hello(Duration::ZERO).await;
-        tokio::time::sleep(HELLO_EVERY).await;
-    }
+    gateway.stay(HELLO_EVERY).await;
 }
 
 impl OpenDesk {

@@ -19,7 +19,8 @@ use tg_net::{
 use tg_privacy::{Randomness, Share, Threshold, WrapContext, WrapPublic, WrapSecret, wrap_share};
 use tg_types::{
     AccountId, Action, Amount, Bytes, CheckedTx, Decode, Encode, Hash32, JobId, JobStatus, Lane,
-    List, Memo, NodeId, Noun, PackageRef, Packages, SeatSignature, SecretKey, SignedTx, TxBody,
+    List, Memo, NodeId, Noun, PackageRef, Packages, Reason, SeatSignature, SecretKey, SignedTx,
+    TxBody,
 };
 use tokio::time::Instant;
 
@@ -243,8 +244,9 @@ impl Shared {
         let outcome = chain.wait(tx.id()).ok_or(Failure::Busy)?;
         let taken = chain.offer(vec![tx]).await.map_err(|_| Failure::Busy)?;
         match taken.into_iter().next() {
+            // It may have been handed in at a validator that has died since.
+            Some(Ok(_) | Err(Reason::PoolDuplicate)) => {}
             Some(Err(reason)) => return Ok(Reply::Refused { reason }),
-            Some(Ok(_)) => {}
             None => return Err(Failure::Busy),
         }
         match outcome.await {

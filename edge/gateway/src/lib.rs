@@ -22,6 +22,8 @@ pub mod message;
 pub mod package;
 pub mod presence;
 mod report;
+mod roll;
+mod rounds;
 pub mod stream;
 pub mod task;
 

@@ -78,17 +78,41 @@ impl Seen {
     }
 }
 
+/// Since when a validator has been looking. Whoever has just started, or did not run for a whole
+/// epoch, has not seen anybody and can say nothing of who was there.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    since: Instant,
+    looked: Instant,
+}
+
+impl Watch {
+    const fn new(now: Instant) -> Self {
+        Self { since: now, looked: now }
+    }
+
+    /// Looks again, and gives whether that was done during the whole of a last epoch.
+    fn look(&mut self, now: Instant, epoch: Duration) -> bool {
+        if now.duration_since(self.looked) > epoch {
+            self.since = now;
+        }
+        self.looked = now;
+        now.duration_since(self.since) >= epoch
+    }
+}
+
 /// Reports absent nodes, once for every epoch, until the chain stops.
 pub async fn report_absences(door: Door) {
     let DoorConfig { chain, key, .. } = &door.shared().config;
     let epoch_ms = chain.genesis().params().absence_epoch.get().max(1);
     let span = Duration::from_millis(epoch_ms);
-    let mut last = None;
+    let (mut last, mut watch) = (None, Watch::new(Instant::now()));
     loop {
         tokio::time::sleep(span / 4).await;
+        let is_watching = watch.look(Instant::now(), span);
         let Some((header, _)) = chain.tip() else { continue };
         let epoch = header.tick.get() / epoch_ms;
-        if last == Some(epoch) {
+        if last == Some(epoch) || !is_watching {
             continue;
         }
         last = Some(epoch);
@@ -112,10 +136,26 @@ fn is_seen(door: &Door, node: &NodeId, span: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOUND_SPAN, Seen};
-    use std::time::Duration;
+    use super::{FOUND_SPAN, Seen, Watch};
+    use std::time::{Duration, Instant};
     use tg_net::PeerId;
     use tg_types::SecretKey;
+
+    #[test]
+    fn validator_that_did_not_look_for_an_epoch_says_nothing_until_it_has_looked_for_one() {
+        let (start, epoch) = (Instant::now(), Duration::from_millis(1_000));
+        let mut watch = Watch::new(start);
+        let mut check = |at_ms: u64, expected: bool| {
+            let now = start + Duration::from_millis(at_ms);
+            assert_eq!(watch.look(now, epoch), expected, "at {at_ms} ms");
+        };
+        for (at_ms, expected) in [(250, false), (999, false), (1_000, true), (1_900, true)] {
+            check(at_ms, expected);
+        }
+        check(2_901, false); // it stood still
+        check(3_800, false);
+        check(3_901, true);
+    }
 
     #[test]
     fn peer_is_found_where_it_said_it_is_while_it_is_heard_of() {

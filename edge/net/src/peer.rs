@@ -40,8 +40,12 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// How long a relay may take to take a connection when the reason for being offline is looked for.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long each part of stopping may take: the tasks, the connections, the store.
+/// How long each part of stopping may take: the tasks and the store.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long others have to take note that their connections are closed. Those that live do so in
+/// one round trip, which takes a third of this across the world; those that are dead never do.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What may be under way on one stream: 20 MB/s at a round trip of 100 ms.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
@@ -362,10 +366,10 @@ impl Peer {
             shared.stop.cancel();
             shared.tasks.close();
             let tasks = time::timeout(after, shared.tasks.wait()).await;
-            let closed = time::timeout(after, shared.endpoint.close()).await;
+            let closed = time::timeout(CLOSE_TIMEOUT, shared.endpoint.close()).await;
             let stored = time::timeout(after, shared.store.close()).await;
             tasks.map_err(|_| StopError::Tasks { left: shared.tasks.len(), after })?;
-            closed.map_err(|_| StopError::Connections { after })?;
+            closed.map_err(|_| StopError::Connections { after: CLOSE_TIMEOUT })?;
             // A store that is closed already says so; that is as well.
             let _closed_already = stored.map_err(|_| StopError::Store { after })?;
             Ok(())

@@ -276,6 +276,9 @@ fn node_unseen_by_a_quorum_is_absent_and_then_dropped() {
     assert_eq!(world.block(&[]).block_receipt.events, [dropped]);
     assert_eq!(world.node(&node(1)), None);
     assert!(world.node(&node(2)).is_some());
+
+    register(&mut world, ALICE, 1);
+    assert!(world.node(&node(1)).is_some_and(|entry| entry.absent.is_none()), "it is back");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use tg_types::{
 
 const JOB: JobId = JobId::new([1; 32]);
 const NONCE: [u8; 16] = [2; 16];
-const SEATS: u8 = 4;
+pub(crate) const SEATS: u8 = 4;
 const OWNER: u8 = 50;
 const NODE: u8 = 51;
 const STRANGER: u8 = 52;
@@ -129,7 +129,7 @@ impl CallHandler for Validator {
 }
 
 /// A relay with validators behind it.
-struct Net {
+pub(crate) struct Net {
     relay: Relay,
     genesis: Arc<Genesis>,
     peers: Vec<Peer>,
@@ -140,12 +140,19 @@ struct Net {
 impl Net {
     /// Peers that say these things of the job; the first of them are validators.
     async fn start(entries: Vec<JobEntry>) -> Self {
+        let handler = |entry| -> Arc<dyn CallHandler> {
+            Arc::new(Validator { entry, seen: Mutex::default() })
+        };
+        Self::of(entries.into_iter().map(handler).collect()).await
+    }
+
+    /// Peers that answer like this; the first of them are validators.
+    pub(crate) async fn of(handlers: Vec<Arc<dyn CallHandler>>) -> Self {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let relay = Relay::start(RelaySettings::new(here)).await.expect("a relay");
         let mut peers = Vec::new();
-        for (number, entry) in (1..).zip(entries) {
+        for (number, calls) in (1..).zip(handlers) {
             let peer = peer(number, relay.info()).await;
-            let calls = Arc::new(Validator { entry, seen: Mutex::default() });
             peer.serve(Services { calls: Some(calls), blobs: None }).expect("serves");
             peers.push(peer);
         }
@@ -158,7 +165,7 @@ impl Net {
         Self { relay, genesis, peers, cards }
     }
 
-    async fn gateway(&self, number: u8) -> Arc<Gateway> {
+    pub(crate) async fn gateway(&self, number: u8) -> Arc<Gateway> {
         let peer = peer(number, self.relay.info()).await;
         let ids: Vec<PeerId> = self.peers.iter().map(Peer::id).collect();
         for id in &ids {

@@ -351,7 +351,7 @@ async fn listen(gateway: Arc<Gateway>, watch: Arc<Watch>) {
             events.iter().for_each(|event| watch.note(event));
             watch.changed.notify_waiters();
         }
-        gateway.turn();
+        gateway.turn_from(&blocks);
     }
 }
 

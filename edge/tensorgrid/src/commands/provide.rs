@@ -114,12 +114,17 @@ impl Desk<'_> {
     ) -> NodeDescriptor {
         let (mut told, mut looked) = (Deeds::default(), Instant::now());
         let (mut counted, mut is_credited) = (Instant::now(), false);
+        let mut returns = self.provider.returns();
         while !stop.came_within(LOOK) {
             let deeds = self.provider.deeds();
             let draw = Draw::of(&watch.catalogue, arguments.watts);
             self.keeper.add(deeds, counted.elapsed(), draw);
             counted = Instant::now();
             self.tell(&mut told, deeds);
+            if self.provider.returns() > returns {
+                (returns, is_credited) = (self.provider.returns(), false);
+                self.printer.say("The validators did not see the node for a while; it is back.");
+            }
             if looked.elapsed() < LOOK_AROUND {
                 continue;
             }

@@ -467,7 +467,7 @@ impl Client<'_> {
                 }
             }
             tokio::time::sleep(AGAIN).await;
-            self.gateway.turn();
+            self.gateway.turn_from(&blocks);
         }
     }
 

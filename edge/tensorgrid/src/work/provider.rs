@@ -6,19 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_agent::agent::{Agent, AgentConfig, AgentError, Cheat, Deeds, GpuPlace};
+use tg_agent::registration::Registration;
 use tg_agent::task_run::Workshop;
 use tg_gateway::{Gateway, GatewayError};
 use tg_ledger::{AccountEntry, NodeEntry, StakeEntry, keys};
-use tg_types::{AccountId, Action, Amount, Kind, Lane, NodeDescriptor, NodeId, Reason, SecretKey};
+use tg_types::{AccountId, Action, Amount, Lane, NodeDescriptor, NodeId, Reason, SecretKey};
 
 /// What a node has besides its stake, for the fees of its transactions and for objections.
 const WORKING_BALANCE: Amount = Amount::constant(20_000_000_000);
-
-/// The lane of the owner's own transactions: the agent's are in the first.
-const OWNER_LANE: Lane = match Lane::new(1) {
-    Ok(lane) => lane,
-    Err(_) => Lane::FIRST,
-};
 
 /// How often to look whether a node that leaves has finished.
 const LOOK: Duration = Duration::from_millis(200);
@@ -55,8 +50,7 @@ pub(crate) struct ProviderPlan {
 pub(crate) struct Provider {
     agent: Agent,
     gateway: Arc<Gateway>,
-    key: SecretKey,
-    node: NodeId,
+    registration: Arc<Registration>,
 }
 
 /// How a node left.
@@ -77,25 +71,32 @@ impl Provider {
     ) -> Result<Self, ProviderError> {
         let ProviderPlan { descriptor, gpus, stake, workshop, notes, cheats } = plan;
         back(&gateway, &key, stake).await?;
-        let node = offer(&gateway, &key, descriptor).await?;
         let own = SecretKey::from_seed(*key.expose_seed());
+        let registration = Arc::new(Registration::new(Arc::clone(&gateway), own));
+        registration.offer(descriptor).await?;
         let (wrap, random) = (wrap_secret(&key), || files::random().ok());
         let config = AgentConfig {
-            key: own,
+            key,
             wrap,
             gateway: Arc::clone(&gateway),
+            registration: Arc::clone(&registration),
             random,
             workshop,
             notes,
             gpus,
             cheats,
         };
-        Ok(Self { agent: Agent::start(config)?, gateway, key, node })
+        Ok(Self { agent: Agent::start(config)?, gateway, registration })
     }
 
     /// Which node it is.
-    pub(crate) const fn node(&self) -> NodeId {
-        self.node
+    pub(crate) fn node(&self) -> NodeId {
+        self.registration.node()
+    }
+
+    /// How often it had to come back, because validators did not see it.
+    pub(crate) fn returns(&self) -> u64 {
+        self.registration.returns()
     }
 
     /// What its agent has done.
@@ -108,7 +109,7 @@ impl Provider {
         let params = &self.gateway.params().capacity;
         let end = tokio::time::Instant::now() + patience;
         loop {
-            let entry: Option<NodeEntry> = self.gateway.entry(keys::node(&self.node)).await?;
+            let entry: Option<NodeEntry> = self.gateway.entry(keys::node(&self.node())).await?;
             let is_credited = entry.is_some_and(|entry| entry.is_credited(params));
             if is_credited || tokio::time::Instant::now() >= end {
                 return Ok(is_credited);
@@ -124,8 +125,7 @@ impl Provider {
 
     /// Makes another offer.
     pub(crate) async fn change(&self, descriptor: NodeDescriptor) -> Result<(), ProviderError> {
-        let action = Action::ChangeNode { node: self.node, descriptor };
-        Ok(send(&self.gateway, &self.key, action).await?)
+        Ok(self.registration.offer(descriptor).await?)
     }
 
     /// Takes no more work, finishes what it has, at most for `patience`, and leaves the network.
@@ -137,7 +137,7 @@ impl Provider {
         self.change(NodeDescriptor { is_open: false, ..descriptor }).await?;
         let end = tokio::time::Instant::now() + patience;
         let left = loop {
-            match send(&self.gateway, &self.key, Action::LeaveNode { node: self.node }).await {
+            match self.registration.leave().await {
                 Ok(()) => break Leave::Left,
                 Err(GatewayError::Ledger(Reason::NodeBusy)) => {}
                 Err(error) => return Err(error.into()),
@@ -174,31 +174,8 @@ async fn back(gateway: &Gateway, key: &SecretKey, stake: Amount) -> Result<(), G
         gateway.faucet(account, WORKING_BALANCE).await?;
     }
     if missing > Amount::ZERO {
-        send(gateway, key, Action::Stake { amount: missing }).await?;
+        let nonce = gateway.nonce(account, Lane::FIRST).await?;
+        gateway.send(key, (Lane::FIRST, nonce), Action::Stake { amount: missing }).await?;
     }
     Ok(())
-}
-
-/// Registers a node, or changes its offer if it is registered.
-async fn offer(
-    gateway: &Gateway,
-    key: &SecretKey,
-    descriptor: NodeDescriptor,
-) -> Result<NodeId, GatewayError> {
-    let account = AccountId::from(key.public());
-    let node = NodeId::new(*key.public().as_bytes());
-    let known: Option<NodeEntry> = gateway.entry(keys::node(&node)).await?;
-    let action = if known.is_some() {
-        Action::ChangeNode { node, descriptor }
-    } else {
-        let consent = key.sign(gateway.domain(), Kind::NodeConsent, account.as_bytes());
-        Action::RegisterNode { node, descriptor, consent }
-    };
-    send(gateway, key, action).await?;
-    Ok(node)
-}
-
-async fn send(gateway: &Gateway, key: &SecretKey, action: Action) -> Result<(), GatewayError> {
-    let nonce = gateway.nonce(AccountId::from(key.public()), OWNER_LANE).await?;
-    gateway.send(key, (OWNER_LANE, nonce), action).await.map(drop)
 }

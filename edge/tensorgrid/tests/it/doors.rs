@@ -83,6 +83,8 @@ fn jobs_run_by_the_ticket_of_one_validator_also_when_it_is_dead_slow() {
     committee.nodes[0].kill();
     run_job(&client, ticket, "one of four is dead");
     run_job(&client, ticket, "and stays so");
+    let is_seen = !provider.said().contains("it is back");
+    eprintln!("the other three saw the node all the time: {is_seen}");
 
     committee.nodes[0] = committee.spawn(0);
     committee.nodes[0].wait_ready();

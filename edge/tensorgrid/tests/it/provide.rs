@@ -156,6 +156,43 @@ fn job_of_a_killed_provider_is_done_elsewhere() {
     network.stop();
 }
 
+/// Stops a node until the chain says this of the registered nodes, and lets it go on: it must be
+/// listed as present again, and get work, without anybody's help.
+fn check_that_a_node_comes_back(is_lost: impl Fn(&Value) -> bool) {
+    let _turn = turn();
+    let network = Network::start();
+    let there = Home::new();
+    let provider = network.provider(&there, &[]);
+    network.wait_for_credit();
+    let listed = || network.home.run(&["--json", "nodes"]).expect(0).json()["nodes"].clone();
+    provider.signal("STOP");
+    let away = wait_until("the node is lost", 2 * PATIENCE, || is_lost(&listed()));
+    provider.signal("CONT");
+    let back = wait_until("the node is back", PATIENCE, || {
+        let nodes = listed();
+        !nodes[0].is_null() && nodes[0]["absent"].is_null()
+    });
+    let job = network.detach("echo done");
+    network.wait_settled(&job, PATIENCE);
+    eprintln!("lost after {away:.1?}, back after {back:.1?}");
+    wait_until("the node says so", PATIENCE, || provider.said().contains("it is back"));
+    assert_eq!(provider.stop("INT").0.code(), Some(0));
+    network.stop();
+}
+
+/// Goal: a machine that stood still for some seconds is not out of work afterwards.
+#[test]
+fn node_that_was_not_seen_comes_back() {
+    check_that_a_node_comes_back(|nodes| !nodes[0]["absent"].is_null());
+}
+
+/// Goal: nor is one that stood still for so long that it is not registered any more.
+#[test]
+#[ignore = "slow: an absent node is dropped after a minute"]
+fn node_that_was_dropped_registers_again_slow() {
+    check_that_a_node_comes_back(|nodes| nodes[0].is_null());
+}
+
 /// Goal: a job that was taken back is done after all, without the files it was made of. Method: it
 /// waits in a network without nodes, is stopped, its input is deleted, a node joins.
 #[test]

@@ -245,11 +245,16 @@ impl Process {
         self.child.wait().expect("it can be waited for");
     }
 
-    /// Asks it to stop and gives its exit status and how long that took.
-    pub(crate) fn stop(mut self, signal: &str) -> (ExitStatus, Duration) {
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: &str) {
         let command = format!("kill -{signal} {}", self.child.id());
         let sent = Command::new("sh").args(["-c", &command]).status().expect("a shell");
         assert!(sent.success(), "{command}");
+    }
+
+    /// Asks it to stop and gives its exit status and how long that took.
+    pub(crate) fn stop(mut self, signal: &str) -> (ExitStatus, Duration) {
+        self.signal(signal);
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {

@@ -432,17 +432,6 @@ impl Gateway {
         Ok(bytes.map(|bytes| T::from_bytes(bytes.as_slice())).transpose()?)
     }
 
-    /// Who keeps the key of a job's package, as a validator says that keeps the package.
-    ///
-    /// # Errors
-    /// If no validator answers, or the package is not kept any more.
-    pub async fn escrow(&self, package: Hash32) -> Result<KeyEscrow, GatewayError> {
-        let Reply::Escrow { escrow } = self.ask(&Request::Escrow { package }).await? else {
-            return Err(GatewayError::Unexpected);
-        };
-        Ok(escrow)
-    }
-
     /// All entries of nodes or jobs.
     ///
     /// # Errors
@@ -725,7 +714,6 @@ const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
         | Reply::Log { .. }
         | Reply::Tiles { .. }
         | Reply::Key { .. }
-        | Reply::Escrow { .. }
         | Reply::Failed { .. } => Err(GatewayError::Unexpected),
     }
 }

@@ -197,10 +197,6 @@ impl Shared {
                 let notices = List::new(self.config.chain.notices());
                 Ok(Reply::Doors { notices: notices.map_err(|_| Failure::Unavailable)? })
             }
-            Request::Escrow { package } => {
-                let head = self.head(BlobId::new(*package.as_bytes())).await?;
-                Ok(Reply::Escrow { escrow: head.escrow().ok_or(Failure::NoPackage)? })
-            }
             Request::Log { .. } | Request::Tiles { .. } | Request::Key { .. } | Request::Follow => {
                 Err(Failure::Malformed)
             }

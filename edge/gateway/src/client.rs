@@ -8,6 +8,7 @@ use crate::package::{Holders, PACKAGE_BYTES_MAX, PackageError, Seal};
 use crate::stream::Plain;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -361,12 +362,21 @@ impl Gateway {
             doors = self.doors.known();
         }
         let wanted = &wanted;
-        let ask = |(seat, to): (usize, PeerId)| {
-            self.ask_one(to, request).map(move |reply| {
-                reply.and_then(|it| wanted(seat, it).ok_or(GatewayError::Unexpected))
-            })
+        let ask = |(seat, to): (usize, PeerId)| async move {
+            let asked = tokio::time::timeout(SILENCE, self.ask_one(to, request));
+            let reply = match asked.await.map_err(|_| GatewayError::Silent { after: SILENCE })? {
+                // That a seat does not know is an answer, too: nobody waits for another one.
+                Err(GatewayError::Refused(why)) => Reply::Failed { why },
+                reply => reply?,
+            };
+            wanted(seat, reply).ok_or(GatewayError::Unexpected)
         };
         self.gather(doors.into_iter().map(ask).collect(), late).await.0
+    }
+
+    /// How many seats say what at least one says that does not lie: one more than may.
+    pub(crate) const fn honest_one(&self) -> usize {
+        self.seats.len().saturating_sub(self.quorum) + 1
     }
 
     /// Collects what all of them say and what the last one said that failed. When a quorum has
@@ -649,22 +659,47 @@ impl Gateway {
         }
     }
 
-    /// Asks another peer that said hello to a validator.
+    /// Asks another peer that said hello to validators. All seats are asked where it is, because
+    /// one of them may not know or not tell: whoever wants to be found has told all of them, so
+    /// where most say that it is comes first.
     ///
     /// # Errors
     /// If nobody knows where it is, or it does not answer.
     pub async fn ask_peer(&self, to: PeerId, request: &Request) -> Result<Reply, GatewayError> {
-        let answer = self.ask(&Request::Whereabouts { peer: to }).await?;
-        let Reply::Whereabouts { relay } = answer else { return Err(GatewayError::Unexpected) };
-        let added = self.peer.add_route(to, Route::relayed(relay));
-        added.map_err(|_| GatewayError::Refused(Failure::Unavailable))?;
-        match self.peer.call_within(to, request.to_bytes(), PEER_WAIT).await {
-            Err(CallError::TimedOut { .. }) => Err(GatewayError::Refused(Failure::Busy)),
-            answer => read(&answer?),
+        let wanted = |_, reply| {
+            let is_unknown = matches!(reply, Reply::Failed { .. });
+            let place = if let Reply::Whereabouts { relay } = reply { Some(relay) } else { None };
+            (is_unknown || place.is_some()).then_some(place)
+        };
+        let asked = Request::Whereabouts { peer: to };
+        let told = self.ask_seats(&asked, Duration::ZERO, wanted).await;
+        let places = by_votes(told.into_iter().flatten().collect());
+        let mut last = GatewayError::Refused(Failure::Unavailable);
+        for relay in places.into_iter().take(PLACES_MAX) {
+            if self.peer.add_route(to, Route::relayed(relay)).is_err() {
+                continue; // a relay that nobody knows
+            }
+            last = match self.peer.call_within(to, request.to_bytes(), PEER_WAIT).await {
+                Err(CallError::TimedOut { .. }) => GatewayError::Refused(Failure::Busy),
+                Err(error) => error.into(),
+                Ok(answer) => return read(&answer),
+            };
         }
     }
 }
+        Err(last)
+    }
+}
 
+/// What was told, each once, and first what was told most often.
+fn by_votes<T: Ord>(told: Vec<T>) -> Vec<T> {
+    let mut votes = BTreeMap::new();
+    for place in told {
+        *votes.entry(place).or_insert(0_usize) += 1;
+
+    let mut votes: Vec<(T, usize)> = votes.into_iter().collect();
+    votes.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
+    votes.into_iter().map(|(place, _)| place).collect()
 /// Whom to ask for a package: as many as a fetch takes, beginning with the one in this place.
 fn sources(validators: &[PeerId], first: usize) -> Vec<PeerId> {
     let count = validators.len().min(SOURCES_MAX);
@@ -691,6 +726,10 @@ const KEEP_AGAIN: Duration = Duration::from_millis(200);
 
 /// How long another peer may take to answer.
 const PEER_WAIT: Duration = Duration::from_secs(5);
+/// Places where a peer is looked for: where it is, where it was a moment ago, and one that a liar
+/// made up. A few more would take longer than whoever asks waits.
+const PLACES_MAX: usize = 3;
+
 
 /// The block in which a transaction did what it asked for.
 const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
@@ -728,12 +767,22 @@ fn read(bytes: &[u8]) -> Result<Reply, GatewayError> {
 
 #[cfg(test)]
 mod tests {
-    use super::sources;
+    use super::{by_votes, sources};
     use tg_net::{PeerId, SOURCES_MAX};
     use tg_types::SecretKey;
 
     #[test]
     fn sources_are_as_many_as_a_fetch_takes_and_begin_with_the_one_that_answered() {
+    #[test]
+    fn places_are_tried_once_each_in_the_order_of_those_who_say_so() {
+        assert_eq!(
+            by_votes(vec!["lie", "here", "here", "there", "here", "there"]).first(),
+            Some(&"here")
+        );
+        assert_eq!(by_votes(vec![1, 2, 3, 2, 3, 3]), [3, 2, 1]);
+        assert!(by_votes(Vec::<u8>::new()).is_empty());
+    }
+
         let peer = |number: usize| {
             PeerId::of(&SecretKey::from_seed([u8::try_from(number).expect("few"); 32]))
         };

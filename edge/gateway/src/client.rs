@@ -531,7 +531,9 @@ impl Gateway {
     /// # Errors
     /// If too few of them do.
     pub async fn holders(&self) -> Result<Holders, GatewayError> {
-        let wanted = |_, reply| if let Reply::WrapKey { key } = reply { Some(key) } else { None };
+        let wanted = |seat, reply| {
+            if let Reply::WrapKey { key } = reply { Some((seat, key)) } else { None }
+        };
         let keys = self.ask_seats(&Request::WrapKey, SLOW, wanted).await;
         self.check_quorum(keys.len())?;
         Ok(Holders { keys, seats: self.seats.len() })
@@ -685,8 +687,6 @@ impl Gateway {
                 Ok(answer) => return read(&answer),
             };
         }
-    }
-}
         Err(last)
     }
 }
@@ -696,10 +696,12 @@ fn by_votes<T: Ord>(told: Vec<T>) -> Vec<T> {
     let mut votes = BTreeMap::new();
     for place in told {
         *votes.entry(place).or_insert(0_usize) += 1;
-
+    }
     let mut votes: Vec<(T, usize)> = votes.into_iter().collect();
     votes.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
     votes.into_iter().map(|(place, _)| place).collect()
+}
+
 /// Whom to ask for a package: as many as a fetch takes, beginning with the one in this place.
 fn sources(validators: &[PeerId], first: usize) -> Vec<PeerId> {
     let count = validators.len().min(SOURCES_MAX);
@@ -724,12 +726,12 @@ const IDLE_MAX: u32 = 3;
 /// How long to wait before it is asked again.
 const KEEP_AGAIN: Duration = Duration::from_millis(200);
 
-/// How long another peer may take to answer.
-const PEER_WAIT: Duration = Duration::from_secs(5);
 /// Places where a peer is looked for: where it is, where it was a moment ago, and one that a liar
 /// made up. A few more would take longer than whoever asks waits.
 const PLACES_MAX: usize = 3;
 
+/// How long another peer may take to answer.
+const PEER_WAIT: Duration = Duration::from_secs(5);
 
 /// The block in which a transaction did what it asked for.
 const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
@@ -772,8 +774,6 @@ mod tests {
     use tg_types::SecretKey;
 
     #[test]
-    fn sources_are_as_many_as_a_fetch_takes_and_begin_with_the_one_that_answered() {
-    #[test]
     fn places_are_tried_once_each_in_the_order_of_those_who_say_so() {
         assert_eq!(
             by_votes(vec!["lie", "here", "here", "there", "here", "there"]).first(),
@@ -783,6 +783,8 @@ mod tests {
         assert!(by_votes(Vec::<u8>::new()).is_empty());
     }
 
+    #[test]
+    fn sources_are_as_many_as_a_fetch_takes_and_begin_with_the_one_that_answered() {
         let peer = |number: usize| {
             PeerId::of(&SecretKey::from_seed([u8::try_from(number).expect("few"); 32]))
         };

@@ -30,6 +30,8 @@ const REMEMBERED_BYTES_MAX: u64 = 4 << 30;
 pub(crate) struct Content {
     /// The key, for a complaint.
     pub(crate) key: [u8; 32],
+    /// Whether all who may read the package could have it.
+    pub(crate) is_fair: bool,
     /// How long it was waited for.
     pub(crate) waited: Waited,
     /// Its bytes as it is sealed.
@@ -72,9 +74,10 @@ impl Content {
         waited: Waited,
     ) -> Result<Self, WorkError> {
         let (bytes, exposed) = (package.package().bytes, *key.expose());
+        let is_fair = package.head().is_split_fairly(key);
         if !package.is_small() {
             let inside = Inside::Sealed(Box::new(package), whose);
-            return Ok(Self { key: exposed, waited, bytes, inside });
+            return Ok(Self { key: exposed, is_fair, waited, bytes, inside });
         }
         let sealed = package.sealed().await?;
         let mut plain = Vec::new();
@@ -86,7 +89,7 @@ impl Content {
             Err(error) => return Err(WorkError::Inputs(error)),
         };
         package.release().await;
-        Ok(Self { key: exposed, waited, bytes, inside: Inside::Opened(plain) })
+        Ok(Self { key: exposed, is_fair, waited, bytes, inside: Inside::Opened(plain) })
     }
 
     /// The key, if whoever has to open the package again could get it from its owner alone.
@@ -273,7 +276,7 @@ mod tests {
     fn content(key: u8) -> Content {
         let waited = Waited { at: Instant::now(), span: Duration::ZERO };
         let inside = Inside::Opened(None);
-        Content { key: [key; 32], waited, bytes: 1, inside }
+        Content { key: [key; 32], is_fair: true, waited, bytes: 1, inside }
     }
 
     async fn get(packages: &Packages, package: Named, key: u8) -> u8 {

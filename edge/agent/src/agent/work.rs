@@ -54,6 +54,8 @@ pub(crate) enum WorkError {
     OtherKey,
     #[error("package is not of the job's owner, or its key is not where the job says")]
     Foreign,
+    #[error("shares of the package's key do not fit together")]
+    Unfair,
     #[error("task cannot be run")]
     Task(#[from] TaskRunError),
     #[error("task could not be stopped")]
@@ -107,6 +109,7 @@ impl WorkError {
             | Self::Sealed
             | Self::OtherKey
             | Self::Foreign
+            | Self::Unfair
             | Self::Task(
                 TaskRunError::NotOfModels | TaskRunError::OtherTask | TaskRunError::OtherKey,
             ) => RunFailure::PackageWrong,
@@ -184,6 +187,9 @@ pub(crate) async fn key_of_wrong_inputs(
         Err(error) => return shown_without_key(&error),
     };
     let key = content.key;
+    if !content.is_fair {
+        return Some(key);
+    }
     let mut plain = match content.reader().await {
         Ok(plain) => plain,
         Err(WorkError::Sealed) => return Some(key),
@@ -313,6 +319,10 @@ pub(crate) async fn run(
     let entry = patience::job(config, job, is_ours).await?;
     check_money(config, &entry).await?;
     let content = open(config, &tools.packages, Closed::of_run(job, &entry), ready(())).await?;
+    // What we have the key of by luck, checkers might not.
+    if !content.is_fair {
+        return Err(WorkError::Unfair);
+    }
     let mut proved = None;
     let done = match entry.spec.work {
         Work::Tensor { .. } => {

@@ -44,7 +44,7 @@ use std::time::Duration;
 use tg_gateway::message::{EventList, Reply};
 use tg_gateway::{Blocks, Gateway, GatewayError};
 use tg_ledger::{AccountEntry, JobEntry, NodeEntry, RunState, Turn, keys};
-use tg_privacy::WrapSecret;
+use tg_privacy::{ContentKey, WrapSecret};
 use tg_types::{
     AccountId, Action, Amount, Bytes, Decode, Event, Hash32, JobId, JobStatus, List, Message,
     NodeId, RunFailure, SecretKey,
@@ -143,7 +143,7 @@ enum Report {
     Checked(JobId, Box<check::Checked>),
     /// A check was not done.
     Unchecked(JobId),
-    /// A check cannot be done without the key, which the owner keeps.
+    /// A check still waits for the key, which the owner keeps.
     Keyless(JobId),
     /// A result is wrong; the run shows how it ought to be.
     Wrong(JobId, Arc<TensorRun>),
@@ -158,6 +158,8 @@ pub(crate) struct Ran {
     pub(crate) note: Note,
     /// What shows it to be right, if the job asks for that.
     pub(crate) proved: Option<Proved>,
+    /// The key of the inputs, if their owner keeps it: for a defence after a restart.
+    pub(crate) key: Option<ContentKey>,
 }
 
 /// What runs and checks share.
@@ -203,13 +205,10 @@ impl Books {
             Report::Ran(job, _) | Report::Failed(job, _) | Report::WrongInputs(job, _) => {
                 self.running.remove(job);
             }
-            Report::Checked(job, _)
-            | Report::Unchecked(job)
-            | Report::Keyless(job)
-            | Report::Wrong(job, _) => {
+            Report::Checked(job, _) | Report::Unchecked(job) | Report::Wrong(job, _) => {
                 self.checking.remove(job);
             }
-            Report::Filled(..) => {}
+            Report::Keyless(_) | Report::Filled(..) => {}
         }
     }
 }
@@ -393,7 +392,7 @@ impl State {
     async fn remember(&mut self, job: JobId, entry: &JobEntry) {
         let Some(note) = self.notes.find(&job) else { return };
         self.outbox.reveal(job, &note).await;
-        self.books.runs.insert(job, Ran { run: None, note, proved: None });
+        self.books.runs.insert(job, Ran { run: None, note, proved: None, key: None });
         if entry.status == JobStatus::Disputed {
             self.defend(job);
         }
@@ -539,6 +538,7 @@ impl State {
             Report::Ran(job, ran) => {
                 let seal = ran.note.result.seal(&self.node, &ran.note.salt);
                 self.notes.keep(&job, &ran.note);
+                self.notes.keep_key(&job, ran.key.as_ref());
                 if let Some(run) = &ran.run {
                     self.tools.desk.keep_run(job, Arc::clone(run));
                 }
@@ -561,6 +561,7 @@ impl State {
                 let seal = checked.answer.seal(&self.node, &checked.salt);
                 let (answer, salt) = (checked.answer.clone(), checked.salt);
                 self.notes.keep_duty(&job, &Duty::Vouched { answer, salt });
+                self.notes.keep_key(&job, checked.key.as_ref());
                 if let Some(run) = checked.run.take() {
                     let kept = Arc::new(OnceCell::new_with(Some(run)));
                     self.books.vouched.insert(job, kept);
@@ -580,7 +581,6 @@ impl State {
                 if self.is_check_unsaid(&job).await {
                     self.outbox.send(Action::LackKey { job }).await;
                 }
-                self.begin_check(job);
             }
             Report::Filled(answer, then) => {
                 if self.books.seed != Some(answer.seed) {
@@ -691,13 +691,16 @@ impl State {
         let busy = Arc::clone(&self.busy);
         self.tasks.spawn(async move {
             let _computing = busy;
-            let report = match check::check(&config, &tools, &node, job).await {
+            let told = async {
+                let _unheard = reports.send(Report::Keyless(job)).await;
+            };
+            let report = match check::check(&config, &tools, (&node, job), told).await {
                 Ok(check::Verdict::Right(checked)) => Report::Checked(job, checked),
                 Ok(check::Verdict::Wrong(run)) => Report::Wrong(job, run),
                 Err(error) => {
                     let why = error.source().map(ToString::to_string).unwrap_or_default();
                     tracing::warn!(%job, %error, why, "a check was not done");
-                    if error.is_withheld() { Report::Keyless(job) } else { Report::Unchecked(job) }
+                    Report::Unchecked(job)
                 }
             };
             let _unheard = reports.send(report).await;
@@ -710,12 +713,12 @@ impl State {
         let (answer, salt, node) = (checked.answer.clone(), checked.salt, self.node);
         let kept = Arc::clone(self.books.vouched.entry(job).or_default());
         let (config, tools) = (Arc::clone(&self.config), Arc::clone(&self.tools));
-        let outbox = self.outbox.clone();
+        let (outbox, key) = (self.outbox.clone(), self.notes.find_key(&job));
         self.tasks.spawn(async move {
             if !check::wait_for_turn(&config, &node, job).await {
                 return;
             }
-            match check::completed(&config, &tools, job, (answer, &kept)).await {
+            match check::completed(&config, &tools, job, (answer, &kept, key)).await {
                 Ok(answer) => outbox.reveal_check(job, answer, salt).await,
                 Err(error) => tracing::warn!(%job, %error, "an answer is not shown"),
             }
@@ -725,12 +728,12 @@ impl State {
     fn defend(&mut self, job: JobId) {
         let Some(run) = self.books.runs.get(&job).map(|ran| ran.run.clone()) else { return };
         let (config, tools) = (Arc::clone(&self.config), Arc::clone(&self.tools));
-        let outbox = self.outbox.clone();
+        let (outbox, key) = (self.outbox.clone(), self.notes.find_key(&job));
         self.tasks.spawn(async move {
             let defended = async {
                 let run = match run {
                     Some(run) => run,
-                    None => work::run_again(&config, &tools, job).await?,
+                    None => work::run_again(&config, &tools, job, key).await?,
                 };
                 dispute::defend(&config, &outbox, job, &run, |turn| turn != Turn::Challenger).await
             };
@@ -745,9 +748,10 @@ impl State {
     fn stand_in(&mut self, job: JobId) {
         let kept = Arc::clone(self.books.vouched.entry(job).or_default());
         let (config, tools) = (Arc::clone(&self.config), Arc::clone(&self.tools));
-        let outbox = self.outbox.clone();
+        let (outbox, key) = (self.outbox.clone(), self.notes.find_key(&job));
         self.tasks.spawn(async move {
-            if let Err(error) = dispute::stand_in(&config, &tools, &outbox, job, &kept).await {
+            let known = (&kept, key);
+            if let Err(error) = dispute::stand_in(&config, &tools, &outbox, job, known).await {
                 tracing::warn!(%job, %error, "a result that we vouched for is not defended");
             }
         });
@@ -804,7 +808,7 @@ mod tests {
         assert!(books.checking.is_empty());
         assert!(books.checking.insert(job));
         books.end(&Report::Keyless(job));
-        assert!(books.checking.is_empty(), "it is tried again");
+        assert!(!books.checking.insert(job), "it waits for its key");
         assert!(!books.running.is_empty());
     }
 }

@@ -9,6 +9,7 @@ use crate::roll::Roll;
 use crate::stream::Plain;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tg_net::{
@@ -376,6 +377,10 @@ impl Gateway {
         read(&self.peer.call(to, request.to_bytes()).await?)
     }
 
+    /// How many seats say what at least one says that does not lie: one more than may.
+    pub(crate) const fn honest_one(&self) -> usize {
+        self.seats.len().saturating_sub(self.quorum) + 1
+    }
     /// How far the network is.
     ///
     /// # Errors
@@ -396,17 +401,6 @@ impl Gateway {
             return Err(GatewayError::Unexpected);
         };
         Ok(bytes.map(|bytes| T::from_bytes(bytes.as_slice())).transpose()?)
-    }
-
-    /// Who keeps the key of a job's package, as a validator says that keeps the package.
-    ///
-    /// # Errors
-    /// If no validator answers, or the package is not kept any more.
-    pub async fn escrow(&self, package: Hash32) -> Result<KeyEscrow, GatewayError> {
-        let Reply::Escrow { escrow } = self.ask(&Request::Escrow { package }).await? else {
-            return Err(GatewayError::Unexpected);
-        };
-        Ok(escrow)
     }
 
     /// All entries of nodes or jobs.
@@ -499,7 +493,9 @@ impl Gateway {
     /// # Errors
     /// If too few of them do.
     pub async fn holders(&self) -> Result<Holders, GatewayError> {
-        let wanted = |_, reply| if let Reply::WrapKey { key } = reply { Some(key) } else { None };
+        let wanted = |seat, reply| {
+            if let Reply::WrapKey { key } = reply { Some((seat, key)) } else { None }
+        };
         let keys = self.ask_seats(&Request::WrapKey, SLOW, wanted).await;
         self.check_quorum(keys.len())?;
         Ok(Holders { keys, seats: self.seats.len() })
@@ -627,20 +623,45 @@ impl Gateway {
         }
     }
 
-    /// Asks another peer that said hello to a validator.
+    /// Asks another peer that said hello to validators. All seats are asked where it is, because
+    /// one of them may not know or not tell: whoever wants to be found has told all of them, so
+    /// where most say that it is comes first.
     ///
     /// # Errors
     /// If nobody knows where it is, or it does not answer.
     pub async fn ask_peer(&self, to: PeerId, request: &Request) -> Result<Reply, GatewayError> {
-        let answer = self.ask(&Request::Whereabouts { peer: to }).await?;
-        let Reply::Whereabouts { relay } = answer else { return Err(GatewayError::Unexpected) };
-        let added = self.peer.add_route(to, Route::relayed(relay));
-        added.map_err(|_| GatewayError::Refused(Failure::Unavailable))?;
-        match self.peer.call_within(to, request.to_bytes(), PEER_WAIT).await {
-            Err(CallError::TimedOut { .. }) => Err(GatewayError::Refused(Failure::Busy)),
-            answer => read(&answer?),
+        let wanted = |_, reply| {
+            let is_unknown = matches!(reply, Reply::Failed { .. });
+            let place = if let Reply::Whereabouts { relay } = reply { Some(relay) } else { None };
+            (is_unknown || place.is_some()).then_some(place)
+        };
+        let asked = Request::Whereabouts { peer: to };
+        let told = self.ask_seats(&asked, Duration::ZERO, wanted).await;
+        let places = by_votes(told.into_iter().flatten().collect());
+        let mut last = GatewayError::Refused(Failure::Unavailable);
+        for relay in places.into_iter().take(PLACES_MAX) {
+            if self.peer.add_route(to, Route::relayed(relay)).is_err() {
+                continue; // a relay that nobody knows
+            }
+            last = match self.peer.call_within(to, request.to_bytes(), PEER_WAIT).await {
+                Err(CallError::TimedOut { .. }) => GatewayError::Refused(Failure::Busy),
+                Err(error) => error.into(),
+                Ok(answer) => return read(&answer),
+            };
         }
+        Err(last)
     }
+}
+
+/// What was told, each once, and first what was told most often.
+fn by_votes<T: Ord>(told: Vec<T>) -> Vec<T> {
+    let mut votes = BTreeMap::new();
+    for place in told {
+        *votes.entry(place).or_insert(0_usize) += 1;
+    }
+    let mut votes: Vec<(T, usize)> = votes.into_iter().collect();
+    votes.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
+    votes.into_iter().map(|(place, _)| place).collect()
 }
 
 /// Whom to ask for a package: as many as a fetch takes, beginning with the one in this place.
@@ -700,6 +721,10 @@ const IDLE_MAX: u32 = 3;
 /// How long to wait before it is asked again.
 const KEEP_AGAIN: Duration = Duration::from_millis(200);
 
+/// Places where a peer is looked for: where it is, where it was a moment ago, and one that a liar
+/// made up. A few more would take longer than whoever asks waits.
+const PLACES_MAX: usize = 3;
+
 /// How long another peer may take to answer.
 const PEER_WAIT: Duration = Duration::from_secs(5);
 
@@ -725,7 +750,6 @@ const fn applied(reply: &Reply) -> Result<Height, GatewayError> {
         | Reply::Log { .. }
         | Reply::Tiles { .. }
         | Reply::Key { .. }
-        | Reply::Escrow { .. }
         | Reply::Failed { .. } => Err(GatewayError::Unexpected),
     }
 }
@@ -740,9 +764,19 @@ fn read(bytes: &[u8]) -> Result<Reply, GatewayError> {
 
 #[cfg(test)]
 mod tests {
-    use super::sources;
+    use super::{by_votes, sources};
     use tg_net::{PeerId, SOURCES_MAX};
     use tg_types::SecretKey;
+
+    #[test]
+    fn places_are_tried_once_each_in_the_order_of_those_who_say_so() {
+        assert_eq!(
+            by_votes(vec!["lie", "here", "here", "there", "here", "there"]).first(),
+            Some(&"here")
+        );
+        assert_eq!(by_votes(vec![1, 2, 3, 2, 3, 3]), [3, 2, 1]);
+        assert!(by_votes(Vec::<u8>::new()).is_empty());
+    }
 
     #[test]
     fn sources_are_as_many_as_a_fetch_takes_and_begin_with_the_one_that_answered() {

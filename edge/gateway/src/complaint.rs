@@ -79,6 +79,10 @@ impl Case<'_> {
                 if !head.is_key(&key) {
                     return Ok(true);
                 }
+                // Those who check the result could not all have it.
+                if !head.is_split_fairly(&key) {
+                    return Ok(false);
+                }
                 let mut plain = head.open_inputs(&key, &self.whose(), package)?;
                 contents.are_inputs(self.spec, &mut plain)
             }
@@ -106,13 +110,17 @@ impl Case<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Case, Contents};
-    use crate::package::{Holders, Package, PackageError, Results, Seal, Whose, result_key_hash};
-    use crate::stream::Plain;
+    use crate::package::{
+        Holders, Lock, Package, PackageError, Results, Seal, Whose, result_key_hash, share_context,
+    };
+    use crate::stream::{Plain, head_bytes};
     use std::io::Read;
-    use tg_privacy::{ContentKey, Randomness, WrapPublic, WrapSecret};
+    use tg_privacy::{
+        ContentKey, Randomness, Share, ShareBook, ShareIndex, WrapPublic, WrapSecret, wrap_share,
+    };
     use tg_types::{
-        AccountId, Amount, DurationMs, GenesisHash, Hash32, JobId, JobSpec, KeyEscrow, Message,
-        Needs, ResultKey, RunResult, SecretKey, Tier, Work,
+        AccountId, Amount, Decode as _, DurationMs, Encode as _, GenesisHash, Hash32, JobId,
+        JobSpec, KeyEscrow, List, Message, Needs, ResultKey, RunResult, SecretKey, Tier, Work,
     };
 
     /// Contents that are right if they are these.
@@ -225,13 +233,14 @@ mod tests {
     #[test]
     fn inputs_open_only_to_what_the_job_names() {
         let whose = Whose { genesis: GENESIS, owner: owner() };
-        let keys = vec![WrapSecret::from_seed([8; 32]).public().clone()];
+        let keys = vec![(0, WrapSecret::from_seed([8; 32]).public().clone())];
         let seal = |plain: &[u8], whose: &Whose| {
             let holders = Holders { keys: keys.clone(), seats: 1 };
             let seal = Seal::inputs(whose, &holders, numbers()).expect("a holder");
             let package = sealed(seal, &plain.to_vec());
             let head = Package::read(&mut package.as_slice()).expect("a head");
-            let share = head.share_of(&WrapSecret::from_seed([8; 32]), GENESIS).expect("a share");
+            let secret = WrapSecret::from_seed([8; 32]);
+            let share = head.share_of((0, &secret), GENESIS).expect("a share");
             let key = *head.key_of(&[share]).expect("a key").expose();
             (package, key)
         };
@@ -254,6 +263,38 @@ mod tests {
         // And a package whose key is not where the job says.
         let kept = JobSpec { key_escrow: KeyEscrow::None, ..spec() };
         assert!(!opens_of(&kept, &good, Message::Inputs, [0; 32]));
+    }
+
+    /// Goal: an owner cannot have its job run by a node that gets the key, and its result left
+    /// unchecked by those who do not. Method: one of four shares fits the book and not the others;
+    /// the node finds the key by leaving it out, and what it shows convinces every validator.
+    #[test]
+    fn inputs_with_a_share_that_does_not_fit_are_refused_by_their_key() {
+        let whose = Whose { genesis: GENESIS, owner: owner() };
+        let secrets: Vec<WrapSecret> = (1..=4).map(|it| WrapSecret::from_seed([it; 32])).collect();
+        let keys = secrets.iter().map(|secret| secret.public().clone()).enumerate().collect();
+        let holders = Holders { keys, seats: 4 };
+        let good = Seal::inputs(&whose, &holders, numbers()).expect("holders");
+        let good = sealed(good, &b"right".to_vec());
+        let mut rest = good.as_slice();
+        let mut head = Package::read(&mut rest).expect("a head");
+        let Lock::Escrowed { book, shares } = &mut head.lock else { panic!("not in shares") };
+        let odd = Share::new(ShareIndex::new(4).expect("an index"), [1; 32]);
+        let mut bytes = book.to_bytes();
+        let place = bytes.len() - 32; // the digest of the last one
+        bytes[place..].copy_from_slice(odd.digest().as_bytes());
+        *book = ShareBook::from_bytes(&bytes).expect("a book");
+        let (context, mut wrapped) = (share_context(&whose, book), shares.as_slice().to_vec());
+        wrapped[3] = wrap_share(&odd, secrets[3].public(), &context, Randomness::new([2; 32]));
+        *shares = List::new(wrapped).expect("four");
+        let lie = [&head_bytes(&head).expect("short")[..], rest].concat();
+        let share = |seat: usize| head.share_of((seat, &secrets[seat]), GENESIS).expect("fits");
+        assert!(head.key_of(&[share(1), share(2), share(3)]).is_err(), "a quorum without the key");
+        let key = head.key_of(&[share(0), share(1), share(2)]).expect("a quorum that has it");
+        assert!(head.is_key(&key) && !head.is_split_fairly(&key));
+        assert!(!opens(&lie, Message::Inputs, *key.expose()));
+        assert!(opens(&good, Message::Inputs, *key.expose()));
+        assert!(opens(&lie, Message::Inputs, [0; 32]), "another key shows nothing");
     }
 
     #[test]

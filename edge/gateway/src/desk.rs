@@ -92,17 +92,28 @@ impl OpenDesk {
         Ok(Reply::Key { key })
     }
 
-    /// Asks a validator who is registered. It may be wrong: then somebody waits among strangers, or
-    /// a stranger among nodes; who is given a key does not depend on it.
+    /// Asks all seats who is registered, and believes what one of them says that does not lie: so
+    /// nobody puts strangers into the line of nodes, or a node among strangers.
     async fn list_nodes(&self) {
-        match self.desk.gateway.entries(&Request::Nodes).await {
-            Ok(nodes) => {
-                let ids = nodes.iter().filter_map(|node| PeerId::new(*node.id.as_bytes()).ok());
-                self.turns.list(ids.collect());
-            }
-            Err(error) => tracing::debug!(%error, "nobody tells which nodes there are"),
+        let gateway = &self.desk.gateway;
+        let wanted = |_, reply| {
+            let Reply::Entries { entries } = reply else { return None };
+            let ids = entries.as_slice().iter().map(|node| *node.id.as_bytes());
+            Some(ids.filter_map(|id| PeerId::new(id).ok()).collect::<BTreeSet<PeerId>>())
+        };
+        let lists = gateway.ask_seats(&Request::Nodes, Duration::ZERO, wanted).await;
+        match listed(&lists, gateway.honest_one()) {
+            Some(nodes) => self.turns.list(nodes),
+            None => tracing::debug!("too few seats tell which nodes there are"),
         }
     }
+}
+
+/// Those who are in so many lists; nothing if there are not so many lists.
+fn listed(lists: &[BTreeSet<PeerId>], needed: usize) -> Option<BTreeSet<PeerId>> {
+    let votes = |peer: &PeerId| lists.iter().filter(|list| list.contains(peer)).count();
+    let peers = lists.iter().flatten().copied();
+    (lists.len() >= needed).then(|| peers.filter(|peer| votes(peer) >= needed).collect())
 }
 
 /// The nonce of a job, if a validator says that it is the owner's and that this peer was chosen.

@@ -198,10 +198,6 @@ impl Shared {
                 let notices = List::new(self.config.chain.notices());
                 Ok(Reply::Doors { notices: notices.map_err(|_| Failure::Unavailable)? })
             }
-            Request::Escrow { package } => {
-                let head = self.head(BlobId::new(*package.as_bytes())).await?;
-                Ok(Reply::Escrow { escrow: head.escrow().ok_or(Failure::NoPackage)? })
-            }
             Request::Log { .. } | Request::Tiles { .. } | Request::Key { .. } | Request::Follow => {
                 Err(Failure::Malformed)
             }
@@ -347,10 +343,10 @@ impl Shared {
     }
 
     /// Holds what a package says against what a validator can know: it is of this network, and if
-    /// it has shares of a key, a quorum of them must be enough, and ours must be among them,
-    /// wrapped for the owner that it names. So nobody can have another's shares kept under its own
-    /// name.
-    /// Whether the shares of others fit to ours cannot be seen from here.
+    /// it has shares of a key, a quorum of them must be enough, and that of our seat must be among
+    /// them, wrapped for the owner that it names. So nobody can have another's shares kept under
+    /// its own name, nor the same share by two seats.
+    /// Whether the shares of others fit to ours cannot be seen from here; whoever has the key can.
     async fn look_inside(&self, id: BlobId) -> Result<(), Failure> {
         let package = self.head(id).await?;
         if package.whose.genesis != self.config.chain.genesis().hash() {
@@ -417,7 +413,8 @@ impl Shared {
     fn share_in(&self, id: BlobId, package: &Package) -> Result<(Share, WrapContext), Failure> {
         let Lock::Escrowed { book, .. } = &package.lock else { return Err(Failure::NoPackage) };
         let genesis = self.config.chain.genesis().hash();
-        let share = package.share_of(&self.config.wrap, genesis);
+        let seat = self.seat.ok_or(Failure::Unavailable)?;
+        let share = package.share_of((seat.into(), &self.config.wrap), genesis);
         let share = share.map_err(|_| Failure::NoPackage)?;
         let context = share_context(&package.whose, book);
         self.remember_share(id, (copy_of(&share), context));

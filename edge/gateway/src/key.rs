@@ -53,19 +53,19 @@ impl Gateway {
         let needed = book.threshold().needed();
         let context = share_context(&package.whose, book);
         let request = Request::Release { job, to: secret.public().clone() };
-        let wanted = |reply| {
+        let wanted = |seat, reply| {
             let Reply::Share { share } = reply else { return None };
-            unwrap_share(&share, secret, &context).ok().filter(|share| book.check(share).is_ok())
+            let is_its = |share: &Share| share.index().position() == seat;
+            let share = unwrap_share(&share, secret, &context).ok().filter(is_its);
+            share.filter(|share| book.check(share).is_ok())
         };
-        let wanted = |_, reply| wanted(reply);
         let mut shares: Vec<Share> = self.ask_seats(&request, SLOW, wanted).await;
         shares.sort_by_key(|share| share.index().get());
-        shares.dedup_by_key(|share| share.index().get());
         if shares.len() < needed {
             return Err(GatewayError::TooFew { found: shares.len(), needed });
         }
         // An owner may have given somebody a share that does not fit to the others: each is left
-        // out once, as far as there are more than enough.
+        // out once, as far as there are more than enough. Whoever then has the key sees that.
         let mut key = package.key_of(shares.get(..needed).unwrap_or_default());
         for _ in 1..shares.len() {
             if key.is_ok() {

@@ -8,8 +8,8 @@ use tg_types::genesis::SEATS_MAX;
 use tg_types::tx::PROOF_TX_BYTES_MAX;
 use tg_types::{
     AccountId, Amount, Bytes, Decode, DecodeError, Encode, Event, GenesisHash, Hash32, Height,
-    JobId, KeyEscrow, Lane, List, Nonce, Packages, Reader, Reason, SeatSignature, Signature,
-    StateKey, Tick, wire,
+    JobId, Lane, List, Nonce, Packages, Reader, Reason, SeatSignature, Signature, StateKey, Tick,
+    wire,
 };
 
 /// Entries that one answer lists.
@@ -118,11 +118,6 @@ wire! {
             /// The key to which it is wrapped.
             to: WrapPublic,
         } = 19,
-        /// Who keeps the key of a job's package.
-        Escrow {
-            /// The package.
-            package: Hash32,
-        } = 20,
     }
 }
 
@@ -226,11 +221,6 @@ wire! {
             /// Wrapped to whoever asked.
             key: Wrapped,
         } = 19,
-        /// Who keeps a key.
-        Escrow {
-            /// Validators, or the owner alone.
-            escrow: KeyEscrow,
-        } = 20,
         /// It cannot be had.
         Failed {
             /// Why.
@@ -322,8 +312,8 @@ mod tests {
     use crate::package::{Whose, key_context};
     use tg_privacy::{ContentKey, Randomness, WrapSecret, wrap};
     use tg_types::{
-        Bytes, Decode as _, Encode as _, Event, GenesisHash, Hash32, Height, JobId, KeyEscrow,
-        SecretKey, Signature, Tick,
+        Bytes, Decode as _, Encode as _, Event, GenesisHash, Height, JobId, SecretKey, Signature,
+        Tick,
     };
 
     #[test]
@@ -334,8 +324,7 @@ mod tests {
         let tiles = Request::Tiles { job, part: 3 };
         let secret = WrapSecret::from_seed([4; 32]);
         let key = Request::Key { job, to: secret.public().clone() };
-        let escrow = Request::Escrow { package: Hash32::new([5; 32]) };
-        let asked = [Request::Status, Request::Follow, Request::Doors, log, tiles, key, escrow];
+        let asked = [Request::Status, Request::Follow, Request::Doors, log, tiles, key];
         for request in asked {
             let bytes = request.to_bytes();
             assert_eq!(Request::from_bytes(&bytes), Ok(request));
@@ -349,9 +338,8 @@ mod tests {
         let context = key_context(&whose, ContentKey::new([7; 32]).commitment());
         let key =
             wrap(&ContentKey::new([7; 32]), secret.public(), &context, Randomness::new([8; 32]));
-        let escrow = Reply::Escrow { escrow: KeyEscrow::None };
         let failed = Reply::Failed { why: Failure::Quota };
-        for reply in [Reply::Done, block, tiles, Reply::Key { key }, escrow, failed] {
+        for reply in [Reply::Done, block, tiles, Reply::Key { key }, failed] {
             let bytes = reply.to_bytes();
             assert_eq!(Reply::from_bytes(&bytes), Ok(reply));
             assert!(Reply::from_bytes(&bytes[..bytes.len() - 1]).is_err());

@@ -16,8 +16,8 @@ use std::io::{self, Read, Write};
 use tg_privacy::content::{HEADER_BYTES, sealed_bytes};
 use tg_privacy::{
     CombineError, ContentKey, Context, KeyCommitment, KeyOf, OpenError, Purpose, Randomness,
-    SealError, Share, ShareBook, Threshold, ThresholdError, ThresholdSpec, WrapContext, WrapPublic,
-    WrapSecret, Wrapped, combine, split, unwrap, unwrap_share, wrap, wrap_share,
+    SealError, Share, ShareBook, Threshold, ThresholdError, WrapContext, WrapPublic, WrapSecret,
+    Wrapped, combine, split, unwrap, unwrap_share, wrap, wrap_share,
 };
 use tg_types::genesis::SEATS_MAX;
 use tg_types::hash::{Tag, tagged};
@@ -463,8 +463,8 @@ pub fn result_key_hash(key: &WrapPublic) -> Hash32 {
 /// Validators that are given shares of a key.
 #[derive(Clone, Debug)]
 pub struct Holders {
-    /// The keys to which their shares are wrapped.
-    pub keys: Vec<WrapPublic>,
+    /// Their seats, and the keys to which their shares are wrapped.
+    pub keys: Vec<(usize, WrapPublic)>,
     /// Seats of the committee, also those that are given none.
     pub seats: usize,
 }
@@ -503,13 +503,18 @@ impl Seal {
     ) -> Result<Self, PackageError> {
         let key = ContentKey::new(random());
         let mut chance = || Randomness::new(random());
-        let found = holders.keys.len();
-        let spec = ThresholdSpec { needed: Threshold::quorum(holders.seats)?.needed(), of: found };
-        let (book, shares) = split(&key, Threshold::new(spec)?, chance());
+        let (threshold, of) = (Threshold::quorum(holders.seats)?, holders.keys.len());
+        let (book, shares) = split(&key, threshold);
         let context = share_context(whose, &book);
-        let pairs = shares.iter().zip(&holders.keys);
-        let shares = pairs.map(|(share, to)| wrap_share(share, to, &context, chance())).collect();
-        let shares = List::new(shares).map_err(|_| ThresholdError::Of { found })?;
+        let wrapped = holders
+            .keys
+            .iter()
+            .filter_map(|(seat, to)| Some(wrap_share(shares.get(*seat)?, to, &context, chance())));
+        let shares: Vec<Wrapped> = wrapped.collect();
+        if shares.len() < threshold.needed() {
+            return Err(ThresholdError::Needed { found: threshold.needed(), of }.into());
+        }
+        let shares = List::new(shares).map_err(|_| ThresholdError::Of { found: of })?;
         Self::new(*whose, Lock::Escrowed { book, shares }, key, chance())
     }
 
@@ -650,6 +655,16 @@ impl Package {
         }
     }
 
+    /// Whether every quorum of seats has this key in its shares, as far as a package can say: an
+    /// owner may have made some that do not fit to the others.
+    #[must_use]
+    pub fn is_split_fairly(&self, key: &ContentKey) -> bool {
+        match &self.lock {
+            Lock::Escrowed { book, .. } => book.is_of(key),
+            Lock::Owned { .. } | Lock::Direct { .. } => true,
+        }
+    }
+
     fn check_whose(&self, whose: &Whose) -> Result<(), PackageError> {
         if self.whose == *whose { Ok(()) } else { Err(PackageError::Whose) }
     }
@@ -689,13 +704,14 @@ impl Package {
         Ok(Opening::new(&key, &whose.context(Purpose::Output), &begun, sealed)?)
     }
 
-    /// A validator's share: the one that its secret opens and that the book lists.
+    /// A validator's share: the one of its seat, if its secret opens it and the book lists it. So
+    /// no two seats have the same one.
     ///
     /// # Errors
     /// If there is none, or the package is of another network.
     pub fn share_of(
         &self,
-        secret: &WrapSecret,
+        (seat, secret): (usize, &WrapSecret),
         genesis: GenesisHash,
     ) -> Result<Share, PackageError> {
         if self.whose.genesis != genesis {
@@ -705,7 +721,8 @@ impl Package {
         let context = share_context(&self.whose, book);
         let mut opened =
             shares.as_slice().iter().filter_map(|it| unwrap_share(it, secret, &context).ok());
-        opened.find(|share| book.check(share).is_ok()).ok_or(PackageError::NoShare)
+        let is_ours = |share: &Share| share.index().position() == seat && book.check(share).is_ok();
+        opened.find(is_ours).ok_or(PackageError::NoShare)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Asking all validators at once, and saying to all of them that one is here. Some may be dead at
 //! any time: nobody waits long for those, and no answer waits for theirs.
 
-use crate::client::{Gateway, GatewayError, SLOW};
+use crate::client::{Gateway, GatewayError, SILENCE, SLOW};
 use crate::message::{Reply, Request};
 use futures::future::{FutureExt as _, join_all};
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -108,9 +108,15 @@ impl Gateway {
         }
         let wanted = &wanted;
         let ask = |(seat, to): (usize, PeerId)| {
-            let asked = self.ask_one(to, request).map(move |reply| {
-                reply.and_then(|it| wanted(seat, it).ok_or(GatewayError::Unexpected))
-            });
+            let asked = async move {
+                let asked = timeout(SILENCE, self.ask_one(to, request)).await;
+                let reply = match asked.map_err(|_| GatewayError::Silent { after: SILENCE })? {
+                    // That a seat does not know is an answer, too: nobody waits for another one.
+                    Err(GatewayError::Refused(why)) => Reply::Failed { why },
+                    reply => reply?,
+                };
+                wanted(seat, reply).ok_or(GatewayError::Unexpected)
+            };
             (to, asked)
         };
         self.gather(doors.into_iter().map(ask).collect(), late).await.0

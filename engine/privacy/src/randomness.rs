@@ -35,6 +35,13 @@ impl Randomness {
     }
 }
 
+/// The generator of an operation that everybody who knows its secret can do again.
+pub(crate) fn derived(tag: Tag, pieces: Pieces<'_>) -> ChaCha20Rng {
+    let seed = tagged(tag, &[pieces.secret, pieces.public]);
+    let seed = Zeroizing::new(*seed.as_bytes());
+    ChaCha20Rng::from_seed(*seed)
+}
+
 impl fmt::Debug for Randomness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Randomness(secret)")

@@ -3,12 +3,16 @@
 //! Shamir's scheme ("How to share a secret", 1979) over GF(256), for each byte of the key on its
 //! own: a polynomial of degree `needed` - 1 that is the key's byte at 0 and a share's byte at the
 //! share's index. The other coefficients come from a generator ([`crate::randomness`]), so that
-//! fewer shares than needed are as good as nothing for whoever cannot break ChaCha20.
+//! fewer shares than needed are as good as nothing for whoever cannot break ChaCha20. Its seed is a
+//! hash of the key, which is as random as any seed: so whoever has the key can split it once more,
+//! and sees whether every share was rightly made (after Bellare, Dai and Rogaway, "Reimagining
+//! secret sharing", 2020).
 //!
 //! Whoever splits a key publishes a [`ShareBook`]: the hash of each share and the commitment to the
 //! key. A share that was changed on its way or is made up does not fit the book and is named, so
-//! that a lying validator cannot spoil a key for others. If shares that all fit give another key
-//! than the promised one, the book itself is a lie; these shares show it to everybody.
+//! that a lying validator cannot spoil a key for others. A book may itself be a lie, so that some
+//! shares give the key and others, which fit the book as well, do not: the first who has the key
+//! finds that out ([`ShareBook::is_of`]), and with the key everybody else.
 //!
 //! What is computed with secrets takes the same steps whatever they are: no table is read and no
 //! branch is taken by them (`field`). Indexes and the book are public.
@@ -16,7 +20,7 @@
 mod field;
 
 use crate::content::{ContentKey, KeyCommitment};
-use crate::randomness::{Pieces, Randomness};
+use crate::randomness::{Pieces, derived};
 use hpke::rand_core::Rng;
 use std::fmt;
 use tg_types::codec::encode_list;
@@ -225,6 +229,11 @@ impl ShareBook {
         &self.digests
     }
 
+    /// Whether all shares that it lists are shares of this key: any that are enough give it.
+    pub fn is_of(&self, key: &ContentKey) -> bool {
+        *self == split(key, self.threshold).0
+    }
+
     /// Whether a share is the one that the book lists under its index. A validator asks this before
     /// it signs that it has its share, a provider for each share it is given.
     pub fn check(&self, share: &Share) -> Result<(), ShareFault> {
@@ -307,14 +316,11 @@ pub enum CombineError {
     Key,
 }
 
-/// Splits a key. The shares come in the order of their indexes.
-pub fn split(
-    key: &ContentKey,
-    threshold: Threshold,
-    randomness: Randomness,
-) -> (ShareBook, Vec<Share>) {
+/// Splits a key, in the only way there is for this threshold. The shares come in the order of their
+/// indexes.
+pub fn split(key: &ContentKey, threshold: Threshold) -> (ShareBook, Vec<Share>) {
     let pieces = Pieces { secret: key.as_bytes(), public: &threshold.to_bytes() };
-    let mut generator = randomness.generator(COEFFICIENTS, pieces);
+    let mut generator = derived(COEFFICIENTS, pieces);
     // From the constant coefficient, which is the key, to the highest.
     let mut coefficients = Zeroizing::new(vec![*key.as_bytes(); threshold.needed()]);
     for coefficient in coefficients.iter_mut().skip(1) {
@@ -394,7 +400,6 @@ mod tests {
     use super::{
         ContentKey, Share, ShareIndex, Threshold, ThresholdError, ThresholdSpec, interpolate, split,
     };
-    use crate::Randomness;
     use tg_types::{Decode, DecodeError, Encode};
 
     #[test]
@@ -441,7 +446,7 @@ mod tests {
     fn shares_below_the_threshold_fit_every_key() {
         let threshold = Threshold::new(ThresholdSpec { needed: 3, of: 4 }).expect("a threshold");
         let key = ContentKey::new([0x5c; 32]);
-        let (_, shares) = split(&key, threshold, Randomness::new([9; 32]));
+        let (_, shares) = split(&key, threshold);
         let [first, second, third, _] = shares.as_slice() else {
             panic!("four shares");
         };

@@ -9,13 +9,14 @@
 use super::dispute::KeptRun;
 use super::patience::{self, Look};
 use super::tiles;
-use super::work::{self, WorkError};
+use super::work::{self, Closed, WorkError};
 use super::{AgentConfig, Tools};
 use crate::tensor_run::TensorRun;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_ledger::{Check, CheckState, JobEntry, drawn_lot, keys};
-use tg_types::{CheckAnswer, Hash32, JobId, JobStatus, NodeId, RunResult, TileLot};
+use tg_privacy::ContentKey;
+use tg_types::{CheckAnswer, DurationMs, Hash32, JobId, JobStatus, NodeId, RunResult, TileLot};
 
 /// How often to look whether something has happened.
 const LOOK: Duration = Duration::from_millis(100);
@@ -26,6 +27,8 @@ pub(crate) struct Checked {
     pub(crate) salt: [u8; 32],
     /// The whole run, if that was computed: a defence needs it.
     pub(crate) run: Option<Arc<TensorRun>>,
+    /// The key of the inputs, if their owner keeps it: for a defence after a restart.
+    pub(crate) key: Option<ContentKey>,
 }
 
 /// What a check found.
@@ -36,15 +39,19 @@ pub(crate) enum Verdict {
     Wrong(Arc<TensorRun>),
 }
 
-/// Checks the result of a job.
+/// Checks the result of a job. If its owner keeps the key and is late with it, that is `told`, and
+/// the check goes on as soon as the key comes: if that is too late, its date excuses it.
 pub(crate) async fn check(
     config: &Arc<AgentConfig>,
     tools: &Tools,
-    node: &NodeId,
-    job: JobId,
+    (node, job): (&NodeId, JobId),
+    told: impl Future<Output = ()>,
 ) -> Result<Verdict, WorkError> {
     let Shown { entry, result, round, lot } = shown(config, node, job).await?;
-    let content = work::open(config, &tools.packages, job, &entry).await?;
+    let patience = time_for_check(&entry, config.gateway.params().jobs.check_grace);
+    let closed = Closed { job, entry: &entry, key: None, patience };
+    let content = work::open(config, &tools.packages, closed, told).await?;
+    let key = content.key_to_note(&entry.spec);
     let inputs = Arc::new(content.tensor_inputs().await?);
     let lot = lot.map(|lot| TileLot { lot, tiles: config.gateway.params().jobs.audit_tiles });
     let salt = (config.random)().ok_or(WorkError::Random)?;
@@ -53,7 +60,8 @@ pub(crate) async fn check(
         let audited = tiles::Audited { job, entry, result, inputs, lot };
         match tiles::audit(config, audited).await {
             Ok(answer) => {
-                return Ok(Verdict::Right(Box::new(Checked { answer, salt, run: None })));
+                let checked = Checked { answer, salt, run: None, key };
+                return Ok(Verdict::Right(Box::new(checked)));
             }
             Err(error) => tracing::warn!(%job, %error, "the whole run is recomputed"),
         }
@@ -73,7 +81,12 @@ pub(crate) async fn check(
         }
     };
     let run = Some(Arc::new(run));
-    Ok(Verdict::Right(Box::new(Checked { answer, salt, run })))
+    Ok(Verdict::Right(Box::new(Checked { answer, salt, run, key })))
+}
+
+/// How long a check may take in all: a key that comes later is of no use to anybody.
+const fn time_for_check(entry: &JobEntry, grace: DurationMs) -> Duration {
+    Duration::from_millis(entry.spec.run_max.get().saturating_add(grace.get()))
 }
 
 fn agrees(run: &TensorRun, result: &RunResult) -> Result<bool, WorkError> {
@@ -120,11 +133,11 @@ pub(crate) async fn completed(
     config: &Arc<AgentConfig>,
     tools: &Tools,
     job: JobId,
-    (answer, kept): (CheckAnswer, &KeptRun),
+    (answer, kept, key): (CheckAnswer, &KeptRun, Option<ContentKey>),
 ) -> Result<CheckAnswer, WorkError> {
     let CheckAnswer::Whole { trace, known, .. } = answer else { return Ok(answer) };
     let node = NodeId::new(*config.key.public().as_bytes());
-    let again = || work::run_again(config, tools, job);
+    let again = || work::run_again(config, tools, job, key);
     let run = Arc::clone(kept.get_or_try_init(again).await?);
     let lot = drawn_after(config, &node, job).await?;
     let shown = tokio::task::spawn_blocking(move || tiles::whole_tiles(&run, &node, &lot));

@@ -9,6 +9,7 @@ use crate::tensor_run::{TensorRun, bounded};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tg_ledger::{DisputeEntry, JobEntry, Turn};
+use tg_privacy::ContentKey;
 use tg_tensor::commit::TILE;
 use tg_tensor::dispute::{
     Answer, Child, Difference, consistent, descend, differs, handover_of, make_step,
@@ -28,14 +29,14 @@ pub(crate) async fn stand_in(
     tools: &Tools,
     outbox: &Outbox,
     job: JobId,
-    kept: &KeptRun,
+    (kept, key): (&KeptRun, Option<ContentKey>),
 ) -> Result<(), WorkError> {
     let node = NodeId::new(*config.key.public().as_bytes());
     let entry = patience::job(config, job, |_| true).await?;
     let Some(pause) = pause_of(&entry, &node, config.gateway.params().jobs.answer_within) else {
         return Ok(());
     };
-    let run = kept.get_or_try_init(|| work::run_again(config, tools, job)).await?;
+    let run = kept.get_or_try_init(|| work::run_again(config, tools, job, key)).await?;
     tokio::time::sleep(pause).await;
     defend(config, outbox, job, run, |turn| turn == Turn::StandIns).await
 }

@@ -1,13 +1,19 @@
 //! What the node has promised or is about to show, kept on disk until it is settled. A result that
 //! is not shown costs half of its bond, and nothing but the commitment's own salt can show it: an
 //! agent that died in between must find it again. So must one that vouched for somebody's result,
-//! for it may have to defend that; and one that has proven its own need not do so twice.
+//! for it may have to defend that; and one that has proven its own need not do so twice. A defence
+//! reads the inputs again, so their key is noted as well where nobody but their owner could give it
+//! a second time.
+//!
+//! Notes are on the disk itself before anything follows from them, and for the agent's eyes only.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
-use std::path::PathBuf;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tg_privacy::ContentKey;
 use tg_types::{Action, CheckAnswer, Decode, Encode, JobId, RunResult, Voucher, wire};
 
 /// For how long a result that was proven may be shown. Validators keep its package on credit for
@@ -51,10 +57,14 @@ wire! {
 }
 
 /// Kinds of notes, by the ends of their names.
-const KINDS: [&str; 3] = [COMMITMENT, PROOF, DUTY];
+const KINDS: [&str; 4] = [COMMITMENT, PROOF, DUTY, KEY];
 const COMMITMENT: &str = "";
 const PROOF: &str = ".proof";
 const DUTY: &str = ".check";
+const KEY: &str = ".key";
+
+/// The end of a note's name while it is written.
+const BEGUN: &str = ".new";
 
 /// The notes of an agent: a small file for each.
 pub(crate) struct Notes {
@@ -70,7 +80,12 @@ impl Notes {
         if let Some(folder) = &folder {
             fs::create_dir_all(folder)?;
             for file in fs::read_dir(folder)? {
-                let name = file?.file_name();
+                let file = file?;
+                let name = file.file_name();
+                if name.to_str().is_some_and(|name| name.ends_with(BEGUN)) {
+                    wipe(&file.path());
+                    continue;
+                }
                 let job = name.to_str().and_then(|name| name.split('.').next());
                 noted.extend(job.and_then(|job| job.parse::<JobId>().ok()));
                 if noted.len() >= NOTED_MAX {
@@ -90,13 +105,10 @@ impl Notes {
         self.noted.iter().copied().collect()
     }
 
-    /// Writes a note as a whole or not at all. The agent goes on without if the disk does not take
-    /// it.
+    /// Writes a note. The agent goes on without if the disk does not take it.
     fn write(&mut self, job: &JobId, kind: &str, bytes: &[u8]) {
-        let Some(path) = self.path(job, kind) else { return };
-        let begun = path.with_file_name(format!("{job}{kind}.new"));
-        let written = fs::write(&begun, bytes).and_then(|()| fs::rename(&begun, &path));
-        match written {
+        let Some((folder, path)) = self.folder.as_ref().zip(self.path(job, kind)) else { return };
+        match write_durably(folder, &path, bytes) {
             Ok(()) => drop(self.noted.insert(*job)),
             Err(error) => tracing::warn!(%job, %error, "not noted; a restart would forget it"),
         }
@@ -147,12 +159,36 @@ impl Notes {
         self.read(job, DUTY)
     }
 
-    /// Forgets what was owed as a checker.
+    /// Notes the key of a job's inputs, if its owner keeps it.
+    pub(crate) fn keep_key(&mut self, job: &JobId, key: Option<&ContentKey>) {
+        if let Some(key) = key {
+            self.write(job, KEY, &*key.expose());
+        }
+    }
+
+    /// The key of a job's inputs, if it was noted.
+    pub(crate) fn find_key(&self, job: &JobId) -> Option<ContentKey> {
+        self.read(job, KEY).map(ContentKey::new)
+    }
+
+    /// Forgets what was owed as a checker, and the key unless a result of ours needs it.
     pub(crate) fn forget_duty(&mut self, job: &JobId) {
-        if self.noted.contains(job)
-            && let Some(path) = self.path(job, DUTY)
-        {
-            let _never_kept = fs::remove_file(path);
+        if !self.noted.contains(job) {
+            return;
+        }
+        self.remove(job, DUTY);
+        if self.find(job).is_none() {
+            self.remove(job, KEY);
+        }
+    }
+
+    fn remove(&self, job: &JobId, kind: &str) {
+        match self.path(job, kind) {
+            Some(path) if kind == KEY => wipe(&path),
+            Some(path) => {
+                let _never_kept = fs::remove_file(path);
+            }
+            None => {}
         }
     }
 
@@ -161,9 +197,7 @@ impl Notes {
         if !self.noted.remove(job) {
             return;
         }
-        for path in KINDS.iter().filter_map(|kind| self.path(job, kind)) {
-            let _never_kept = fs::remove_file(path);
-        }
+        KINDS.iter().for_each(|kind| self.remove(job, kind));
     }
 
     /// Forgets a job that nobody knows, if that was noted long ago.
@@ -175,12 +209,38 @@ impl Notes {
     }
 }
 
+/// Writes a file for its owner only, as a whole or not at all: under another name first, and both
+/// the file and its name are on the disk when this returns.
+fn write_durably(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut begun = path.as_os_str().to_owned();
+    begun.push(BEGUN);
+    let begun = PathBuf::from(begun);
+    let _absent_unless_cut_off = fs::remove_file(&begun);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&begun)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&begun, path)?;
+    File::open(folder)?.sync_all()
+}
+
+/// Removes a file, having written over what was in it: a key must not be found in free blocks.
+fn wipe(path: &Path) {
+    let overwritten = File::options().write(true).open(path).and_then(|mut file| {
+        let bytes = file.metadata()?.len();
+        io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut file)?;
+        file.sync_all()
+    });
+    let _never_kept = overwritten.and_then(|()| fs::remove_file(path));
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{COMMITMENT, Duty, Note, Notes, PROOF};
+    use super::{BEGUN, COMMITMENT, Duty, KEY, Note, Notes, PROOF, wipe};
     use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::path::{Path, PathBuf};
     use std::time::{Duration, SystemTime};
+    use tg_privacy::ContentKey;
     use tg_types::{
         Action, Bytes, CheckAnswer, Hash32, JobId, List, PackageRef, Packages, RunResult,
         SeatSignature, SeatSignatures, Signature, TileAnswer, Voucher,
@@ -271,6 +331,59 @@ mod tests {
         assert_eq!((again.find_duty(&JOB), again.find(&JOB)), (None, Some(note())));
         again.forget(&JOB);
         assert_eq!(fs::read_dir(&folder).expect("reads").count(), 0);
+        fs::remove_dir_all(folder).expect("removes");
+    }
+
+    /// Goal: a provider or checker that was restarted can defend itself though the owner is gone,
+    /// and nothing is left of the key when the job is over. Method: another agent on the same
+    /// folder; a second name of the file, which shows what is in it after it was removed.
+    #[test]
+    fn key_is_found_by_another_agent_alone_and_wiped_when_the_job_is_over() {
+        let folder = folder("keys");
+        let mut notes = open(&folder);
+        notes.keep_key(&JOB, None);
+        assert!(notes.find_key(&JOB).is_none() && notes.jobs().is_empty());
+        notes.keep(&JOB, &note());
+        notes.keep_duty(&JOB, &Duty::Check);
+        notes.keep_key(&JOB, Some(&ContentKey::new([7; 32])));
+        let mut again = open(&folder);
+        assert_eq!(*again.find_key(&JOB).expect("noted").expose(), [7; 32]);
+        let (path, left) = (again.path(&JOB, KEY).expect("a path"), folder.join("left"));
+        assert_eq!(fs::metadata(&path).expect("is there").permissions().mode() & 0o777, 0o600);
+        fs::hard_link(&path, &left).expect("links");
+        again.forget_duty(&JOB);
+        assert!(again.find_key(&JOB).is_some(), "the result may have to be defended");
+        again.forget(&JOB);
+        assert!(again.find_key(&JOB).is_none());
+        assert_eq!(fs::read(&left).expect("reads"), [0; 32]);
+
+        notes.keep_duty(&JOB, &Duty::Check);
+        notes.keep_key(&JOB, Some(&ContentKey::new([7; 32])));
+        notes.forget_duty(&JOB);
+        assert!(notes.find_key(&JOB).is_none(), "a checker's duty is over");
+        fs::remove_dir_all(folder).expect("removes");
+    }
+
+    /// Goal: a note is never half of one, and what was begun before a crash is gone. Method: what a
+    /// crash leaves is there when the next agent writes, and when it starts; a note is a new file
+    /// each time, so the old one is whole until the new one is.
+    #[test]
+    fn note_is_written_beside_the_old_one_and_what_a_crash_left_is_removed() {
+        let folder = folder("crash");
+        let mut notes = open(&folder);
+        notes.keep(&JOB, &note());
+        let path = notes.path(&JOB, COMMITMENT).expect("a path");
+        let file = || fs::metadata(&path).expect("is there").ino();
+        let (first, begun) = (file(), folder.join(format!("{JOB}{BEGUN}")));
+        fs::write(&begun, b"half").expect("writes");
+        notes.keep(&JOB, &note());
+        assert!(file() != first && !begun.exists());
+        assert_eq!(notes.find(&JOB), Some(note()));
+        let begun = folder.join(format!("{}{KEY}{BEGUN}", JobId::new([9; 32])));
+        fs::write(&begun, b"half of a key").expect("writes");
+        assert_eq!(open(&folder).jobs(), [JOB]);
+        assert!(!begun.exists());
+        wipe(&begun); // nothing to do, and no reason to fail
         fs::remove_dir_all(folder).expect("removes");
     }
 

@@ -8,13 +8,14 @@ use super::notes::Note;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tg_gateway::GatewayError;
+use tg_ledger::{JobEntry, awaits_result, keys};
 use tg_types::tx::{
     LANES_MAX, OpenedCheck, OpenedResult, REPORTS_PER_TX_MAX, Sealed, TX_BYTES_MAX,
 };
 use tg_types::voucher::VOUCHERS_PER_TX_MAX;
 use tg_types::{
-    AccountId, Action, CheckAnswer, Encode as _, Hash32, JobId, Lane, List, Reason, RunFailure,
-    Voucher,
+    AccountId, Action, CheckAnswer, Encode as _, Hash32, JobId, Lane, List, NodeId, Reason,
+    RunFailure, Voucher,
 };
 use tokio::sync::mpsc;
 
@@ -28,9 +29,9 @@ const GATHER: Duration = Duration::from_millis(15);
 /// tried for as long as an answer may take, too: whoever is silent for longer has missed its date.
 const TRIES_MIN: u32 = 20;
 
-/// How often a proof is tried that the ledger does not wait for: the validator that is asked may be
-/// a block behind the one that told us of the run.
-const UNAWAITED_TRIES_MAX: u32 = 5;
+/// How often in a row the chain may say that a run is not ours before its proof is dropped: the
+/// validator that is asked may be a block behind the one that told us of the run.
+const UNAWAITED_MAX: u32 = 5;
 
 /// How long to wait between tries.
 const AGAIN: Duration = Duration::from_millis(150);
@@ -216,11 +217,10 @@ fn show(mut reveals: Vec<(OpenedResult, Voucher)>, actions: &mut Vec<Action>) {
 async fn deliver(config: &AgentConfig, lane: Lane, action: Action) {
     let account = AccountId::from(config.key.public());
     let what = action.name();
-    let (begun, window) = (Instant::now(), config.gateway.params().jobs.answer_within);
-    let window = Duration::from_millis(window.get());
-    let mut tries = 0;
-    while tries < TRIES_MIN || begun.elapsed() < window {
-        tries += 1;
+    let begun = Instant::now();
+    let window = Duration::from_millis(config.gateway.params().jobs.answer_within.get());
+    let mut tries = Tries::default();
+    loop {
         let nonce = config.gateway.nonce(account, lane).await;
         let sent = match nonce {
             Ok(nonce) => {
@@ -229,24 +229,74 @@ async fn deliver(config: &AgentConfig, lane: Lane, action: Action) {
             }
             Err(error) => Err(error),
         };
-        match sent {
+        let is_unawaited = match sent {
             Ok(()) => return,
-            Err(GatewayError::Ledger(reason)) if !is_passing(reason, tries) => {
+            Err(GatewayError::Ledger(reason)) if !is_passing(reason) => {
                 tracing::debug!(what, %reason, "a transaction did nothing");
                 return;
             }
-            Err(error) => tracing::debug!(what, %error, "a transaction is tried again"),
+            Err(error) => {
+                tracing::debug!(what, %error, "a transaction is tried again");
+                matches!(error, GatewayError::Ledger(Reason::ResultNotAwaited))
+            }
+        };
+        let is_late = begun.elapsed() >= window;
+        let is_ours = (is_unawaited || is_late) && is_run_ours(config, &action).await;
+        if !tries.go_on(Failed { is_unawaited, is_late, is_ours }) {
+            break;
+        }
+        if is_unawaited {
+            config.gateway.turn(); // another validator may know more
         }
         tokio::time::sleep(AGAIN).await;
     }
     tracing::warn!(what, "a transaction was given up");
 }
 
-/// Whether a refusal may not stand the next time, after so many.
-fn is_passing(reason: Reason, tries: u32) -> bool {
-    if reason == Reason::ResultNotAwaited {
-        return tries < UNAWAITED_TRIES_MAX;
+/// How often something was tried.
+#[derive(Default)]
+struct Tries {
+    count: u32,
+    /// How often in a row the chain said that it does not wait for it.
+    unawaited: u32,
+}
+
+/// What is known after a try that failed.
+#[derive(Clone, Copy)]
+struct Failed {
+    /// Whether the ledger does not wait for the result that was shown.
+    is_unawaited: bool,
+    /// Whether it was tried for as long as an answer may take.
+    is_late: bool,
+    /// Whether the chain shows the run as ours all the same.
+    is_ours: bool,
+}
+
+impl Tries {
+    /// Whether to try once more. A proof has as long as its run: blocks have room for few of them,
+    /// and it cost more than anything else that a node says.
+    fn go_on(&mut self, failed: Failed) -> bool {
+        self.count = self.count.saturating_add(1);
+        if failed.is_ours {
+            self.unawaited = 0;
+            return true;
+        }
+        self.unawaited = if failed.is_unawaited { self.unawaited + 1 } else { 0 };
+        self.unawaited < UNAWAITED_MAX && (self.count < TRIES_MIN || !failed.is_late)
     }
+}
+
+/// Whether this shows the result of a run that the chain still expects of us. The ledger ends a run
+/// at its date, so one that is there is in time.
+async fn is_run_ours(config: &AgentConfig, action: &Action) -> bool {
+    let Action::ProveResult { job, .. } = action else { return false };
+    let node = NodeId::new(*config.key.public().as_bytes());
+    let entry = config.gateway.entry::<JobEntry>(keys::job(job)).await.ok().flatten();
+    entry.is_some_and(|entry| awaits_result(&entry, &node))
+}
+
+/// Whether a refusal may not stand the next time.
+const fn is_passing(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::NonceTooLow
@@ -256,12 +306,15 @@ fn is_passing(reason: Reason, tries: u32) -> bool {
             | Reason::SenderBusy
             | Reason::Expired
             | Reason::CapacityLimit
+            | Reason::ResultNotAwaited
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_LANE, Item, LANES, UNAWAITED_TRIES_MAX, actions, is_passing};
+    use super::{
+        FIRST_LANE, Failed, Item, LANES, TRIES_MIN, Tries, UNAWAITED_MAX, actions, is_passing,
+    };
     use std::collections::BTreeSet;
     use tg_types::tx::{OpenedCheck, REPORTS_PER_TX_MAX, Sealed};
     use tg_types::{
@@ -312,10 +365,31 @@ mod tests {
         assert!(lanes.iter().all(exists));
     }
 
+    /// How often something is tried, a thousand times at most, if each try fails like this.
+    fn tried(failed: Failed) -> u32 {
+        let mut tries = Tries::default();
+        (1..=1_000).find(|_| !tries.go_on(failed)).unwrap_or(u32::MAX)
+    }
+
+    /// Goal: a proof is kept as long as the chain shows the run as ours, whatever the validator
+    /// that is asked says and however full blocks are, and no longer.
     #[test]
-    fn proof_that_nobody_waits_for_is_dropped_after_some_tries() {
-        let reason = Reason::ResultNotAwaited;
-        assert!(is_passing(reason, 1) && !is_passing(reason, UNAWAITED_TRIES_MAX));
-        assert!(is_passing(Reason::PoolFull, u32::MAX) && !is_passing(Reason::RunUnknown, 1));
+    fn proof_is_tried_as_long_as_its_run_is_ours_and_soon_dropped_then() {
+        assert!(is_passing(Reason::ResultNotAwaited) && is_passing(Reason::PoolFull));
+        assert!(!is_passing(Reason::RunUnknown));
+        let refused = Failed { is_unawaited: true, is_late: true, is_ours: true };
+        assert_eq!(tried(refused), u32::MAX);
+        assert_eq!(tried(Failed { is_unawaited: false, ..refused }), u32::MAX, "a full pool");
+        assert_eq!(tried(Failed { is_ours: false, ..refused }), UNAWAITED_MAX);
+        let others = Failed { is_unawaited: false, is_late: true, is_ours: false };
+        assert_eq!(tried(others), TRIES_MIN);
+        assert_eq!(tried(Failed { is_late: false, ..others }), u32::MAX);
+        let mut tries = Tries::default();
+        for _ in 0..10 {
+            for is_ours in [false, false, true] {
+                let failed = Failed { is_unawaited: true, is_late: false, is_ours };
+                assert!(tries.go_on(failed), "one validator is behind");
+            }
+        }
     }
 }

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use tg_gateway::package::{Whose, check_memory};
 use tg_gateway::{LocalPackage, TensorInputs};
 use tg_privacy::ContentKey;
-use tg_types::{AccountId, PackageRef};
-use tokio::sync::OnceCell;
+use tg_types::{AccountId, JobSpec, KeyEscrow, PackageRef};
+use tokio::sync::{OnceCell, watch};
 
 /// Packages that are remembered.
 const REMEMBERED_MAX: usize = 8;
@@ -30,6 +30,8 @@ const REMEMBERED_BYTES_MAX: u64 = 4 << 30;
 pub(crate) struct Content {
     /// The key, for a complaint.
     pub(crate) key: [u8; 32],
+    /// Whether all who may read the package could have it.
+    pub(crate) is_fair: bool,
     /// How long it was waited for.
     pub(crate) waited: Waited,
     /// Its bytes as it is sealed.
@@ -72,9 +74,10 @@ impl Content {
         waited: Waited,
     ) -> Result<Self, WorkError> {
         let (bytes, exposed) = (package.package().bytes, *key.expose());
+        let is_fair = package.head().is_split_fairly(key);
         if !package.is_small() {
             let inside = Inside::Sealed(Box::new(package), whose);
-            return Ok(Self { key: exposed, waited, bytes, inside });
+            return Ok(Self { key: exposed, is_fair, waited, bytes, inside });
         }
         let sealed = package.sealed().await?;
         let mut plain = Vec::new();
@@ -86,7 +89,12 @@ impl Content {
             Err(error) => return Err(WorkError::Inputs(error)),
         };
         package.release().await;
-        Ok(Self { key: exposed, waited, bytes, inside: Inside::Opened(plain) })
+        Ok(Self { key: exposed, is_fair, waited, bytes, inside: Inside::Opened(plain) })
+    }
+
+    /// The key, if whoever has to open the package again could get it from its owner alone.
+    pub(crate) fn key_to_note(&self, spec: &JobSpec) -> Option<ContentKey> {
+        (spec.key_escrow == KeyEscrow::None).then(|| ContentKey::new(self.key))
     }
 
     /// What is inside. Reading waits for the disk if it is large.
@@ -128,8 +136,21 @@ pub(crate) struct Named {
     pub(crate) package: PackageRef,
 }
 
-/// What is known of a package, once somebody has opened it.
-type Cell = Arc<OnceCell<Arc<Content>>>;
+/// Where a package is opened, by the first who needs it.
+pub(crate) struct Place {
+    /// What is known of it, once somebody has opened it.
+    content: OnceCell<Arc<Content>>,
+    /// Whether its owner, who keeps its key, keeps whoever opens it waiting.
+    is_late: watch::Sender<bool>,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { content: OnceCell::new(), is_late: watch::Sender::new(false) }
+    }
+}
+
+type Cell = Arc<Place>;
 
 /// A package in use. Whoever asks for it meanwhile gets the same one, remembered or not.
 pub(crate) struct Lent {
@@ -157,20 +178,32 @@ struct Shelf {
     /// Those that are remembered, the oldest first.
     opened: VecDeque<(Named, Cell)>,
     /// All that somebody uses.
-    lent: Vec<(Named, Weak<OnceCell<Arc<Content>>>)>,
+    lent: Vec<(Named, Weak<Place>)>,
 }
 
 impl Packages {
     /// What is inside a package of an owner's job; the first who asks opens it, others wait for
-    /// that.
+    /// that. Once the owner is late with the key, `late` begins for everybody who waits; opening
+    /// goes on meanwhile, and whoever does not wait any longer lets `late` end.
     pub(crate) async fn get<E>(
         &self,
         package: Named,
-        open: impl AsyncFnOnce() -> Result<Content, E>,
+        open: impl AsyncFnOnce(&watch::Sender<bool>) -> Result<Content, E>,
+        late: impl Future<Output = E>,
     ) -> Result<Lent, E> {
         let cell = self.shelf.lock().unwrap_or_else(PoisonError::into_inner).place(package);
-        let content = cell.get_or_try_init(async || open().await.map(Arc::new)).await?;
-        let content = Arc::clone(content);
+        let mut is_late = cell.is_late.subscribe();
+        let waiting = async {
+            drop(is_late.wait_for(|is_late| *is_late).await); // it ends with this place
+            late.await
+        };
+        let opening =
+            cell.content.get_or_try_init(async || open(&cell.is_late).await.map(Arc::new));
+        let content = tokio::select! {
+            biased;
+            content = opening => Arc::clone(content?),
+            error = waiting => return Err(error),
+        };
         Ok(Lent { content, _cell: cell })
     }
 }
@@ -203,10 +236,13 @@ impl Shelf {
 #[cfg(test)]
 mod tests {
     use super::{
-        Content, Inside, Lent, Named, Packages, REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Waited,
+        Content, Inside, Lent, Named, Packages, REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Waited, watch,
     };
+    use std::future::pending;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::{Duration, Instant};
     use tg_types::{Hash32, PackageRef, SecretKey};
+    use tokio::time::sleep;
 
     fn package(number: u8, bytes: u64) -> Named {
         named(1, number, bytes)
@@ -225,29 +261,62 @@ mod tests {
         let packages = Packages::default();
         let (victim, thief) = (named(1, 7, 1), named(2, 7, 1));
         let in_use = lend(&packages, victim, 1).await;
-        let refused = packages.get(thief, async || Err::<Content, _>("foreign")).await;
+        let refused = packages.get(thief, async |_| Err("foreign"), pending()).await;
         assert_eq!(refused.err(), Some("foreign"));
         drop(in_use);
-        let refused = packages.get(thief, async || Err::<Content, _>("foreign")).await;
+        let refused = packages.get(thief, async |_| Err("foreign"), pending()).await;
         assert_eq!(refused.err(), Some("foreign"));
         assert_eq!(get(&packages, victim, 9).await, 1, "the owner's is still there");
     }
 
     async fn lend(packages: &Packages, package: Named, key: u8) -> Lent {
+        packages.get(package, async |_| Ok(content(key)), pending::<()>()).await.expect("opens")
+    }
+
+    fn content(key: u8) -> Content {
         let waited = Waited { at: Instant::now(), span: Duration::ZERO };
-        let content = Content { key: [key; 32], waited, bytes: 1, inside: Inside::Opened(None) };
-        packages.get(package, async || Ok::<_, ()>(content)).await.expect("opens")
+        let inside = Inside::Opened(None);
+        Content { key: [key; 32], is_fair: true, waited, bytes: 1, inside }
     }
 
     async fn get(packages: &Packages, package: Named, key: u8) -> u8 {
         lend(packages, package, key).await.key[0]
     }
 
+    /// Goal: a checker whose key is late says so at once and not only when it gives up, and a key
+    /// that comes after that is still taken; so does a run beside it, which waits for less long.
+    /// Method: the owner hands the key out after both were told, and after the run has given up;
+    /// whoever opens the package is the run, so the checker has to go on with it.
+    #[tokio::test]
+    async fn late_key_is_told_to_all_who_wait_and_taken_by_who_still_does() {
+        let (packages, told) = (Packages::default(), AtomicU32::new(0));
+        let opened_at = Instant::now() + Duration::from_millis(300);
+        let get = async |patience: Duration| {
+            let open = async |is_late: &watch::Sender<bool>| {
+                is_late.send_replace(true);
+                sleep(opened_at.saturating_duration_since(Instant::now())).await;
+                Ok(content(5))
+            };
+            let late = async {
+                assert!(Instant::now() < opened_at, "early enough to say it");
+                told.fetch_add(1, Ordering::Relaxed);
+                sleep(patience).await;
+                "given up"
+            };
+            packages.get(package(1, 1), open, late).await.map(|lent| lent.key)
+        };
+        let (run, check) =
+            tokio::join!(get(Duration::from_millis(50)), get(Duration::from_secs(60)));
+        assert_eq!((run, check), (Err("given up"), Ok([5; 32])));
+        assert_eq!(told.load(Ordering::Relaxed), 2, "each once");
+        assert_eq!(get(Duration::ZERO).await, Ok([5; 32]), "it is open, however late it was");
+    }
+
     #[tokio::test]
     async fn package_is_opened_once_and_forgotten_in_the_end() {
         let packages = Packages::default();
         let one = package(1, 1);
-        let fails = packages.get(one, async || Err::<Content, _>("no")).await;
+        let fails = packages.get(one, async |_| Err("no"), pending()).await;
         assert_eq!(fails.err(), Some("no"));
         for key in [1, 2] {
             assert_eq!(get(&packages, one, key).await, 1);

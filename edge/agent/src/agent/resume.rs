@@ -86,7 +86,6 @@ impl State {
         Ok(())
     }
 
-    /// A job, with the dispute about it if there is one.
     /// Whether nothing was said yet of a check that this node was drawn for.
     pub(super) async fn is_check_unsaid(&self, job: &JobId) -> bool {
         let entry = self.config.gateway.entry::<JobEntry>(keys::job(job)).await.ok().flatten();
@@ -94,6 +93,7 @@ impl State {
         entry.is_some_and(|entry| entry.checks.as_slice().iter().any(is_drawn))
     }
 
+    /// A job, with the dispute about it if there is one.
     async fn disputed(
         &self,
         job: &JobId,
@@ -133,7 +133,7 @@ impl State {
             && step != Step::Check
         {
             self.books.vouched.entry(job).or_default(); // what was computed is computed again
-            self.books.checks.insert(job, Checked { answer, salt, run: None });
+            self.books.checks.insert(job, Checked { answer, salt, run: None, key: None });
         }
         if dispute.as_ref().is_some_and(is_undefended) {
             self.books.undefended.insert(job);

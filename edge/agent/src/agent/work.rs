@@ -11,20 +11,23 @@ use crate::contents::PackageReader;
 use crate::task_run::{TaskDone, TaskOrder, TaskRunError};
 use crate::tensor_run::{TensorRun, TensorRunError};
 use std::error::Error as _;
+use std::future::{pending, ready};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tg_gateway::package::{Whose, result_key_hash};
 use tg_gateway::{
-    Contents as _, GatewayError, Kept, KeyOrder, Package, PackageError, Plain, TensorInputs,
+    Contents as _, Gateway, GatewayError, Kept, KeyOrder, Package, PackageError, Plain,
+    TensorInputs,
 };
 use tg_ledger::JobEntry;
 use tg_net::{BlobError, FetchError};
-use tg_privacy::WrapPublic;
+use tg_privacy::{ContentKey, WrapPublic};
 use tg_types::hash::sha256;
 use tg_types::{
-    Amount, DecodeError, DurationMs, Hash32, JobId, JobSpec, NodeId, PackageRef, ResultClaim,
-    RunFailure, RunResult, Work,
+    Amount, DecodeError, DurationMs, Hash32, JobId, JobSpec, KeyEscrow, NodeId, PackageRef,
+    ResultClaim, RunFailure, RunResult, Work,
 };
+use tokio::sync::watch;
 
 /// Why a run was not done.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +40,8 @@ pub(crate) enum WorkError {
     Gateway(#[from] GatewayError),
     #[error("package cannot be opened")]
     NoKey(#[source] GatewayError),
+    #[error("owner of the data does not hand out its key")]
+    Withheld,
     #[error("package cannot be read")]
     Inputs(#[source] PackageError),
     #[error("a claim cannot be read")]
@@ -49,6 +54,8 @@ pub(crate) enum WorkError {
     OtherKey,
     #[error("package is not of the job's owner, or its key is not where the job says")]
     Foreign,
+    #[error("shares of the package's key do not fit together")]
+    Unfair,
     #[error("task cannot be run")]
     Task(#[from] TaskRunError),
     #[error("task could not be stopped")]
@@ -82,7 +89,7 @@ impl WorkError {
             Self::Inputs(error) | Self::Task(TaskRunError::Inputs(error)) if error.is_wrong() => {
                 RunFailure::PackageWrong
             }
-            Self::Unknown | Self::Gateway(_) | Self::NoKey(_) | Self::NotKept => {
+            Self::Unknown | Self::Gateway(_) | Self::NoKey(_) | Self::Withheld | Self::NotKept => {
                 RunFailure::PackageMissing
             }
             Self::Show(
@@ -102,6 +109,7 @@ impl WorkError {
             | Self::Sealed
             | Self::OtherKey
             | Self::Foreign
+            | Self::Unfair
             | Self::Task(
                 TaskRunError::NotOfModels | TaskRunError::OtherTask | TaskRunError::OtherKey,
             ) => RunFailure::PackageWrong,
@@ -115,11 +123,6 @@ impl WorkError {
             | Self::Tiles(_) => RunFailure::DeviceFailed,
         }
     }
-
-    /// Whether the owner of the data, who keeps its key, did not hand it out.
-    pub(crate) const fn is_withheld(&self) -> bool {
-        matches!(self, Self::NoKey(GatewayError::NoKey(_)))
-    }
 }
 
 impl From<tg_gateway::local::LocalError> for WorkError {
@@ -128,17 +131,42 @@ impl From<tg_gateway::local::LocalError> for WorkError {
     }
 }
 
-/// The package of a job, with its key.
+/// A job whose package is to be opened.
+pub(crate) struct Closed<'a> {
+    pub(crate) job: JobId,
+    pub(crate) entry: &'a JobEntry,
+    /// Its key, if that was noted.
+    pub(crate) key: Option<ContentKey>,
+    /// For how long an owner is waited for that keeps its keys to itself.
+    pub(crate) patience: Duration,
+}
+
+impl<'a> Closed<'a> {
+    /// A job that is run.
+    const fn of_run(job: JobId, entry: &'a JobEntry) -> Self {
+        Self { job, entry, key: None, patience: owner_wait(entry.spec.run_max) }
+    }
+}
+
+/// The package of a job, with its key. If its owner is late with the key, that is `told` once; who
+/// waits goes on asking all the same, so that a key which comes late leaves as much time as it can.
 pub(crate) async fn open(
     config: &AgentConfig,
     packages: &Packages,
-    job: JobId,
-    entry: &JobEntry,
+    closed: Closed<'_>,
+    told: impl Future<Output = ()>,
 ) -> Result<Lent, WorkError> {
+    let (job, entry) = (closed.job, closed.entry);
     let package = Named { owner: entry.owner, package: entry.spec.package_ref() };
     // From here on, not from when it is our turn: jobs that share a package wait for each other.
-    let until = Instant::now() + owner_wait(entry.spec.run_max);
-    packages.get(package, async || open_anew(config, job, entry, until).await).await
+    let until = tokio::time::Instant::now() + closed.patience;
+    let late = async {
+        tracing::warn!(%job, "{}, and is waited for", WorkError::Withheld);
+        told.await;
+        tokio::time::sleep_until(until).await;
+        WorkError::Withheld
+    };
+    packages.get(package, async |is_late| open_anew(config, &closed, is_late).await, late).await
 }
 
 /// What a complaint shows about inputs that are not the job owner's: everybody sees that in their
@@ -153,11 +181,15 @@ pub(crate) async fn key_of_wrong_inputs(
     job: JobId,
 ) -> Option<[u8; 32]> {
     let entry = patience::job(config, job, |_| true).await.ok()?;
-    let content = match open(config, &tools.packages, job, &entry).await {
+    let closed = Closed::of_run(job, &entry);
+    let content = match open(config, &tools.packages, closed, ready(())).await {
         Ok(content) => content,
         Err(error) => return shown_without_key(&error),
     };
     let key = content.key;
+    if !content.is_fair {
+        return Some(key);
+    }
     let mut plain = match content.reader().await {
         Ok(plain) => plain,
         Err(WorkError::Sealed) => return Some(key),
@@ -183,11 +215,10 @@ fn check_foreign(package: &Package, whose: &Whose, spec: &JobSpec) -> Result<(),
 
 async fn open_anew(
     config: &AgentConfig,
-    job: JobId,
-    entry: &JobEntry,
-    until: Instant,
+    closed: &Closed<'_>,
+    is_late: &watch::Sender<bool>,
 ) -> Result<Content, WorkError> {
-    let gateway = &config.gateway;
+    let (gateway, Closed { job, entry, .. }) = (&config.gateway, closed);
     let whose = Whose { genesis: gateway.domain().genesis, owner: entry.owner };
     let (id, bytes) = (entry.spec.package, entry.spec.package_bytes);
     let package = match gateway.package(&id, bytes).await {
@@ -199,35 +230,73 @@ async fn open_anew(
         package.release().await;
         return Err(error);
     }
-    let order = KeyOrder { job, owner: entry.owner, package: package.head(), secret: &config.wrap };
-    let (started, mut asked, mut is_told) = (Instant::now(), 0, false);
-    let key = loop {
-        // Validators that are a block behind do not know yet that we were chosen.
-        match gateway.key(&order).await {
-            Err(GatewayError::TooFew { .. }) if asked < SHARES_ASKED_MAX => asked += 1,
-            Err(error @ GatewayError::NoKey(_)) if Instant::now() < until => {
-                if !is_told && started.elapsed() >= OWNER_SLOW {
-                    let why = error.source().map(ToString::to_string).unwrap_or_default();
-                    tracing::warn!(%job, %error, why, "a run waits for its key");
-                    is_told = true;
-                }
+    let started = Instant::now();
+    let key = match closed.key.as_ref().filter(|key| package.head().is_key(key)) {
+        Some(noted) => ContentKey::new(*noted.expose()),
+        None => {
+            let (owner, head, secret) = (entry.owner, package.head(), &config.wrap);
+            let order = KeyOrder { job: *job, owner, package: head, secret };
+            let asking = ask_key(gateway, &order);
+            match entry.spec.key_escrow {
+                KeyEscrow::None => tell_late(is_late, asking).await?,
+                KeyEscrow::Validators => asking.await?,
             }
-            key => break key.map_err(WorkError::NoKey)?,
         }
-        tokio::time::sleep(KEY_PAUSE).await;
     };
     let waited = Waited { at: Instant::now(), span: started.elapsed() };
     Content::new(package, &key, whose, waited).await
 }
 
-/// How long an owner that keeps its keys to itself may be away: while there is half of the time for
-/// the work left, and no longer than a place of ours may be taken for nothing.
-fn owner_wait(run_max: DurationMs) -> Duration {
-    (Duration::from_millis(run_max.get()) / 2).clamp(OWNER_SLOW, OWNER_WAIT_MAX)
+/// Asks for a key until it comes. One that an owner keeps is asked for again and again: whoever
+/// waits for it decides for how long.
+async fn ask_key(gateway: &Gateway, order: &KeyOrder<'_>) -> Result<ContentKey, WorkError> {
+    let (job, mut asked) = (order.job, 0);
+    loop {
+        // Validators that are a block behind do not know yet that we were chosen.
+        match gateway.key(order).await {
+            Err(GatewayError::TooFew { .. }) if asked < SHARES_ASKED_MAX => asked += 1,
+            Err(GatewayError::NoKey(error)) => {
+                let why = error.source().map(ToString::to_string).unwrap_or_default();
+                tracing::debug!(%job, %error, why, "the owner gives no key");
+            }
+            key => return key.map_err(WorkError::NoKey),
+        }
+        tokio::time::sleep(KEY_PAUSE).await;
+    }
 }
 
-/// From when on an owner that gives no key counts as away.
-const OWNER_SLOW: Duration = Duration::from_secs(2);
+/// Says when an owner is late with a key, and goes on asking for it. The clock does not wait for an
+/// answer to come, for an owner may be slow with that, too.
+async fn tell_late<T>(is_late: &watch::Sender<bool>, asking: impl Future<Output = T>) -> T {
+    is_late.send_replace(false); // whatever it was when somebody else asked
+    let telling = async {
+        tokio::time::sleep(KEY_LATE).await;
+        is_late.send_replace(true);
+        pending().await
+    };
+    tokio::select! {
+        biased;
+        key = asking => key,
+        never = telling => never,
+    }
+}
+
+/// How long an owner that keeps its keys to itself may be away while its job is run: while there is
+/// half of the time for the work left, and no longer than a place of ours may be taken for nothing.
+const fn owner_wait(run_max: DurationMs) -> Duration {
+    let half = Duration::from_millis(run_max.get() / 2);
+    if half.as_millis() < KEY_LATE.as_millis() {
+        KEY_LATE
+    } else if half.as_millis() > OWNER_WAIT_MAX.as_millis() {
+        OWNER_WAIT_MAX
+    } else {
+        half
+    }
+}
+
+/// From when on an owner that gives no key is late, and a checker says so: a few round trips across
+/// the world, and a small part of what any check may take.
+const KEY_LATE: Duration = Duration::from_secs(2);
 
 /// The longest that an owner is waited for.
 const OWNER_WAIT_MAX: Duration = Duration::from_secs(120);
@@ -249,7 +318,11 @@ pub(crate) async fn run(
     let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
     let entry = patience::job(config, job, is_ours).await?;
     check_money(config, &entry).await?;
-    let content = open(config, &tools.packages, job, &entry).await?;
+    let content = open(config, &tools.packages, Closed::of_run(job, &entry), ready(())).await?;
+    // What we have the key of by luck, checkers might not.
+    if !content.is_fair {
+        return Err(WorkError::Unfair);
+    }
     let mut proved = None;
     let done = match entry.spec.work {
         Work::Tensor { .. } => {
@@ -277,6 +350,7 @@ pub(crate) async fn run(
             run_task(config, &tools.desk, (job, order), &content).await?
         }
     };
+    let key = content.key_to_note(&entry.spec);
     drop(content);
     let salt = (config.random)().ok_or(WorkError::Random)?;
     let whose = Whose { genesis: config.gateway.domain().genesis, owner: entry.owner };
@@ -287,7 +361,7 @@ pub(crate) async fn run(
     let Kept { package, voucher } = tools.courier.send(Parcel { job, whose, to, plain }).await?;
     let PackageRef { id: package, bytes: package_bytes, .. } = package;
     let result = RunResult { output, trace, package, package_bytes };
-    Ok(Ran { run, note: Note { result, salt, voucher }, proved })
+    Ok(Ran { run, note: Note { result, salt, voucher }, proved, key })
 }
 
 /// What shows a result takes many bytes, which the node pays for until the job is settled.
@@ -322,14 +396,17 @@ fn check_result_key(to: &WrapPublic, spec: &JobSpec) -> Result<(), WorkError> {
     if result_key_hash(to) == spec.result_key.hash { Ok(()) } else { Err(WorkError::OtherKey) }
 }
 
-/// Computes once more what a job asked for, in order to defend its result.
+/// Computes once more what a job asked for, in order to defend its result. Its owner need not be
+/// there if the key was noted.
 pub(crate) async fn run_again(
     config: &Arc<AgentConfig>,
     tools: &Tools,
     job: JobId,
+    key: Option<ContentKey>,
 ) -> Result<Arc<TensorRun>, WorkError> {
     let entry = patience::job(config, job, |_| true).await?;
-    let content = open(config, &tools.packages, job, &entry).await?;
+    let closed = Closed { key, ..Closed::of_run(job, &entry) };
+    let content = open(config, &tools.packages, closed, ready(())).await?;
     let inputs = content.tensor_inputs().await?;
     run_tensor(config, tools, &entry.spec, inputs).await?.run.ok_or(WorkError::Kind)
 }
@@ -390,9 +467,11 @@ async fn run_task(
 #[cfg(test)]
 mod tests {
     use super::{
-        NO_KEY, OWNER_SLOW, OWNER_WAIT_MAX, WorkError, check_foreign, owner_wait, shown_without_key,
+        KEY_LATE, NO_KEY, OWNER_WAIT_MAX, WorkError, check_foreign, owner_wait, shown_without_key,
+        tell_late, watch,
     };
-    use std::time::Duration;
+    use std::future::{pending, ready};
+    use std::time::{Duration, Instant};
     use tg_gateway::package::Whose;
     use tg_gateway::{GatewayError, Package, Seal};
     use tg_privacy::{ContentKey, Randomness};
@@ -444,18 +523,24 @@ mod tests {
         assert_eq!(others.map(|error| shown_without_key(&error)), [None, None]);
     }
 
-    #[test]
-    fn key_that_its_owner_does_not_give_is_withheld_and_no_other() {
-        let away = GatewayError::NoKey(Box::new(GatewayError::Unexpected));
-        assert!(WorkError::NoKey(away).is_withheld());
-        let few = GatewayError::TooFew { found: 1, needed: 3 };
-        assert!(!WorkError::NoKey(few).is_withheld() && !WorkError::Unknown.is_withheld());
+    /// Goal: an owner that answers slowly is late as soon as one that does not answer. Method: one
+    /// question that is never answered, and one that is answered at once.
+    #[tokio::test]
+    async fn owner_that_stalls_an_answer_is_late_all_the_same() {
+        let (is_late, begun) = (watch::Sender::new(true), Instant::now());
+        assert!(tell_late(&is_late, ready(true)).await && !*is_late.borrow());
+        let mut told = is_late.subscribe();
+        tokio::select! {
+            () = tell_late(&is_late, pending()) => unreachable!("nobody answers"),
+            seen = told.wait_for(|is_late| *is_late) => assert!(seen.is_ok()),
+        }
+        assert!((KEY_LATE..2 * KEY_LATE).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     }
 
     #[test]
     fn owner_is_waited_for_while_there_is_time_for_the_work() {
         let wait = |run_max: u64| owner_wait(DurationMs::new(run_max));
-        assert_eq!(wait(5_001), Duration::from_micros(2_500_500));
-        assert_eq!((wait(0), wait(u64::MAX)), (OWNER_SLOW, OWNER_WAIT_MAX));
+        assert_eq!(wait(5_002), Duration::from_millis(2_501));
+        assert_eq!((wait(0), wait(u64::MAX)), (KEY_LATE, OWNER_WAIT_MAX));
     }
 }

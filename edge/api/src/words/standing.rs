@@ -78,8 +78,12 @@ fn checking(entry: &JobEntry) -> Standing {
         ),
         Draw::Spared => Standing::new(Reason::ResultNotDrawn, Reason::ResultNotDrawn.sentence()),
         Draw::Drawn { needed, .. } => {
-            let passed = entry.passed();
-            let text = format!("{passed} of {needed} checkers have computed the same so far.");
+            let (passed, excused) = (entry.passed(), entry.excused());
+            let mut text = format!("{passed} of {needed} checkers have computed the same so far.");
+            if excused > 0 {
+                let more = format!(" Without a key from the owner, and excused: {excused}.");
+                text.push_str(&more);
+            }
             Standing::new(Reason::CheckDrawn, text)
         }
     }
@@ -90,6 +94,15 @@ fn accepted(entry: &JobEntry) -> String {
     if passed == 0 && excused > 0 {
         return "Paid unchecked: the owner withheld the key from the checkers.".to_owned();
     }
+    let accepted = accepted_by(entry, passed);
+    match excused {
+        0 => accepted,
+        1 => format!("{accepted} 1 was excused: the owner withheld the key from it."),
+        more => format!("{accepted} {more} were excused: the owner withheld the key from them."),
+    }
+}
+
+fn accepted_by(entry: &JobEntry, passed: usize) -> String {
     match entry.spec.tier {
         Tier::Trusted => "Paid on the provider's word; nothing was checked.".to_owned(),
         Tier::Redundant { .. } => {
@@ -176,12 +189,36 @@ mod tests {
     fn result_that_nobody_could_check_is_said_to_be_unchecked() {
         let excused = Check { state: CheckState::Excused, ..passed(7) };
         let mut entry = entry(Tier::Sync, JobStatus::Settled, Vec::new());
-        entry.checks = List::new(vec![excused.clone(), excused.clone()]).expect("few");
+        entry.checks = List::new(vec![excused.clone(), excused]).expect("few");
         let said = Standing::of(&entry, None).sentence;
         assert_eq!(said, "Paid unchecked: the owner withheld the key from the checkers.");
-        entry.checks = List::new(vec![excused, passed(8)]).expect("few");
-        let said = Standing::of(&entry, None).sentence;
-        assert!(said.contains("1 checker computed the same"), "{said}");
+    }
+
+    /// Goal: nobody takes a result for checked by all who were drawn if some of them had no key.
+    #[test]
+    fn result_that_some_could_not_check_says_how_many_did_and_how_many_were_excused() {
+        let excused = |node| Check { state: CheckState::Excused, ..passed(node) };
+        let said = |checks, status| {
+            let mut entry = entry(Tier::Sync, status, Vec::new());
+            (entry.checks, entry.draw) =
+                (List::new(checks).expect("few"), Draw::Drawn { needed: 3, round: 1 });
+            Standing::of(&entry, None).sentence
+        };
+        assert_eq!(
+            said(vec![excused(7), passed(8)], JobStatus::Settled),
+            "Accepted and paid: 1 checker computed the same, to the bit. 1 was excused: the owner \
+             withheld the key from it."
+        );
+        assert_eq!(
+            said(vec![excused(6), excused(7), passed(8), passed(9)], JobStatus::Settled),
+            "Accepted and paid: 2 checkers computed the same, to the bit. 2 were excused: the \
+             owner withheld the key from them."
+        );
+        assert_eq!(
+            said(vec![excused(7), passed(8)], JobStatus::Checking),
+            "1 of 3 checkers have computed the same so far. Without a key from the owner, and \
+             excused: 1."
+        );
     }
 
     fn entry(tier: Tier, status: JobStatus, runs: Vec<Run>) -> JobEntry {

@@ -1,12 +1,13 @@
 //! An owner, nodes and validators that say what they are told to say, over real connections.
 
-use super::{KeyDesk, agreed, stay};
+use super::{KeyDesk, agreed, listed, stay};
 use crate::card::DoorCard;
 use crate::client::{Gateway, GatewayError};
 use crate::key::KeyOrder;
 use crate::message::{Failure, Reply, Request};
 use crate::package::{Package, Seal, Whose};
 use futures::future::BoxFuture;
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -100,6 +101,8 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
 /// A validator that says this of the job, and knows where peers are that said so.
 struct Validator {
     entry: JobEntry,
+    /// Where it says that everybody is, if it lies.
+    lie: Option<tg_net::RelayUrl>,
     seen: Mutex<Vec<(PeerId, tg_net::RelayUrl)>>,
 }
 
@@ -109,6 +112,9 @@ impl Validator {
         if let Request::Hello { relay } = request {
             seen.push((from, relay));
             return Reply::Done;
+        }
+        if let (Request::Whereabouts { .. }, Some(relay)) = (&request, &self.lie) {
+            return Reply::Whereabouts { relay: relay.clone() };
         }
         if let Request::Whereabouts { peer } = request {
             let found = seen.iter().find(|(id, _)| *id == peer);
@@ -140,10 +146,16 @@ pub(crate) struct Net {
 impl Net {
     /// Peers that say these things of the job; the first of them are validators.
     async fn start(entries: Vec<JobEntry>) -> Self {
-        let handler = |entry| -> Arc<dyn CallHandler> {
-            Arc::new(Validator { entry, seen: Mutex::default() })
+        Self::with_liar(entries, None).await
+    }
+
+    /// The same, of which the first lies about where others are.
+    async fn with_liar(entries: Vec<JobEntry>, lie: Option<tg_net::RelayUrl>) -> Self {
+        let handler = |(place, entry)| -> Arc<dyn CallHandler> {
+            let lie = lie.clone().filter(|_| place == 0);
+            Arc::new(Validator { entry, lie, seen: Mutex::default() })
         };
-        Self::of(entries.into_iter().map(handler).collect()).await
+        Self::of(entries.into_iter().enumerate().map(handler).collect()).await
     }
 
     /// Peers that answer like this; the first of them are validators.
@@ -264,6 +276,37 @@ async fn job_of_another_owner_has_no_key_here() {
     owner.hello(Duration::from_secs(5)).await;
     let owned = package(net.genesis.hash(), content_key(&NONCE));
     is_refused(ask(&node, &owned).await, Failure::NotChosen);
+}
+
+/// Goal: a validator that lies about where an owner is keeps nobody from its key. Method: the one
+/// that is asked first lies, of four.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owner_is_found_though_a_validator_lies_about_where_it_is() {
+    let lie = "https://127.0.0.1:1".parse().expect("an address");
+    let net = Net::with_liar(vec![entry(OWNER, NODE); SEATS.into()], Some(lie)).await;
+    let (node, owner) = (net.gateway(NODE).await, net.gateway(OWNER).await);
+    let desk = KeyDesk {
+        gateway: Arc::clone(&owner),
+        key: Box::new(content_key),
+        tell: Box::new(|_, _| {}),
+        random: || Some([4; 32]),
+    };
+    desk.open().expect("serves");
+    owner.hello(Duration::from_secs(5)).await;
+    let owned = package(net.genesis.hash(), content_key(&NONCE));
+    assert!(owned.is_key(&ask(&node, &owned).await.expect("was chosen")));
+}
+
+/// Goal: no minority of validators puts strangers into the line of nodes, nor leaves a node out.
+#[test]
+fn node_is_listed_if_so_many_say_so_that_one_of_them_is_honest() {
+    let peer = |number| PeerId::of(&secret(number));
+    let list = |numbers: &[u8]| numbers.iter().map(|number| peer(*number)).collect();
+    let honest = || list(&[NODE, OWNER]);
+    let lists: Vec<BTreeSet<PeerId>> = vec![list(&[STRANGER]), honest(), honest()];
+    assert_eq!(listed(&lists, 2), Some(honest()));
+    assert_eq!(listed(&lists[..1], 2), None, "one alone says nothing");
+    assert_eq!(listed(&[list(&[]), honest()], 2), Some(list(&[])));
 }
 
 /// Goal: a ticket that names many peers makes no quorum of them. Method: beside four validators

@@ -33,9 +33,9 @@ pub(super) struct Turns {
 
 #[derive(Default)]
 struct Book {
-    /// The registered nodes, as a validator told last.
+    /// The registered nodes, as validators told last.
     known: BTreeSet<PeerId>,
-    /// When it was asked.
+    /// When they were asked.
     listed: Option<Instant>,
     /// How many questions of each peer are here.
     asked: BTreeMap<PeerId, usize>,

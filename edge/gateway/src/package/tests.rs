@@ -27,7 +27,8 @@ fn whose(number: u8) -> Whose {
 /// Four seats, of which so many are given shares.
 fn validators(holding: usize) -> (Vec<WrapSecret>, Holders) {
     let secrets: Vec<WrapSecret> = (1..=4).map(|n| WrapSecret::from_seed([n; 32])).collect();
-    let keys = secrets.iter().take(holding).map(|secret| secret.public().clone()).collect();
+    let keys = secrets.iter().take(holding).map(|secret| secret.public().clone());
+    let keys = keys.enumerate().collect();
     (secrets, Holders { keys, seats: 4 })
 }
 
@@ -71,7 +72,7 @@ fn inputs_open_with_a_quorum_of_shares_and_not_with_fewer() {
     let package = inputs(&holders);
     let head = Package::read(&mut package.as_slice()).expect("a head");
     let genesis = whose(1).genesis;
-    let share = |seat: usize| head.share_of(&secrets[seat], genesis).expect("ours");
+    let share = |seat: usize| head.share_of((seat, &secrets[seat]), genesis).expect("ours");
     let shares: Vec<Share> = (1..4).map(share).collect();
     let key = head.key_of(&shares).expect("three of four");
     assert!(head.is_key(&key) && !head.is_key(&ContentKey::new([0; 32])));
@@ -79,7 +80,7 @@ fn inputs_open_with_a_quorum_of_shares_and_not_with_fewer() {
     assert!(matches!(head.key_of(&shares[1..]), Err(PackageError::Combine(_))));
     let other = open_inputs(&package, &key, &whose(2)).expect_err("of another");
     assert!(other.is_wrong(), "{other}");
-    let stranger = head.share_of(&WrapSecret::from_seed([9; 32]), genesis);
+    let stranger = head.share_of((0, &WrapSecret::from_seed([9; 32])), genesis);
     assert!(matches!(stranger, Err(PackageError::NoShare)));
 }
 
@@ -89,12 +90,14 @@ fn inputs_for_fewer_holders_need_as_many_shares() {
     let (secrets, holders) = validators(3);
     let package = inputs(&holders);
     let head = Package::read(&mut package.as_slice()).expect("a head");
-    let share = |secret| head.share_of(secret, whose(1).genesis);
-    let shares: Vec<Share> = secrets[..3].iter().map(|it| share(it).expect("ours")).collect();
+    let share = |seat: usize| head.share_of((seat, &secrets[seat]), whose(1).genesis);
+    let shares: Vec<Share> = (0..3).map(|seat| share(seat).expect("ours")).collect();
     let key = head.key_of(&shares).expect("three of three");
     assert_eq!(open_inputs(&package, &key, &whose(1)).expect("opens"), b"numbers");
     assert!(head.key_of(&shares[1..]).is_err());
-    assert!(matches!(share(&secrets[3]), Err(PackageError::NoShare)));
+    assert!(matches!(share(3), Err(PackageError::NoShare)));
+    let other = head.share_of((1, &secrets[0]), whose(1).genesis);
+    assert!(matches!(other, Err(PackageError::NoShare)), "the share of another seat");
     let (_, few) = validators(2);
     let refused = Seal::inputs(&whose(1), &few, random());
     assert!(matches!(refused.err(), Some(PackageError::Threshold(_))));
@@ -117,7 +120,7 @@ fn inputs_that_their_owner_keeps_open_with_its_key_and_validators_have_none() {
     assert!(open_inputs(&package, &key, &whose(2)).expect_err("of another").is_wrong());
     let (secrets, _) = validators(4);
     for secret in &secrets {
-        let share = head.share_of(secret, whose(1).genesis);
+        let share = head.share_of((0, secret), whose(1).genesis);
         assert!(matches!(share, Err(PackageError::Kind)));
     }
     assert!(matches!(head.key_of(&[]), Err(PackageError::Kind)));
@@ -164,15 +167,16 @@ fn package_that_was_renamed_has_no_share_and_does_not_open() {
     let (secrets, holders) = validators(4);
     let package = inputs(&holders);
     let head = Package::read(&mut package.as_slice()).expect("a head");
-    let share = |seat: usize| head.share_of(&secrets[seat], whose(1).genesis).expect("ours");
+    let share =
+        |seat: usize| head.share_of((seat, &secrets[seat]), whose(1).genesis).expect("ours");
     let key = head.key_of(&[share(0), share(1), share(2)]).expect("three");
     let elsewhere = Whose { genesis: GenesisHash::new([8; 32]), ..whose(1) };
     for (thief, copy) in [whose(2), elsewhere].map(|it| (it, renamed(&package, it))) {
         let stolen = Package::read(&mut copy.as_slice()).expect("a head");
         assert_eq!(stolen.whose, thief);
-        for secret in &secrets {
-            assert!(stolen.share_of(secret, thief.genesis).is_err());
-            assert!(stolen.share_of(secret, whose(1).genesis).is_err());
+        for ours in secrets.iter().enumerate() {
+            assert!(stolen.share_of(ours, thief.genesis).is_err());
+            assert!(stolen.share_of(ours, whose(1).genesis).is_err());
         }
         for reader in [whose(1), thief] {
             assert!(open_inputs(&copy, &key, &reader).expect_err("renamed").is_wrong());

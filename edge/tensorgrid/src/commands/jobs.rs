@@ -22,6 +22,7 @@ use crate::{
     work::connect::{Session, Standing},
 };
 use serde::Serialize;
+use std::fmt;
 use tg_api::{text::Text, view::JobView, words::short};
 use tg_gateway::message::Request;
 use tg_ledger::{JobEntry, keys as entry_keys};
@@ -100,16 +101,42 @@ fn find(session: &Session, job: JobId) -> Result<JobEntry, Failure> {
 struct Shown {
     #[serde(flatten)]
     listed: Listed,
-    /// Who can read its data; nothing if its package is not kept any more.
+    /// Who can read its data.
     readers: Option<String>,
+    /// How many checkers vouched for its result, and how many had no key; nothing before a draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checked: Option<Checked>,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    vouched: usize,
+    excused: usize,
+}
+
+impl Checked {
+    fn of(entry: &JobEntry) -> Option<Self> {
+        let is_drawn = !entry.checks.as_slice().is_empty();
+        is_drawn.then(|| Self { vouched: entry.passed(), excused: entry.excused() })
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vouched, excused } = self;
+        write!(f, "{vouched} vouched")?;
+        if *excused == 0 {
+            return Ok(());
+        }
+        write!(f, ", {excused} excused: the owner gave them no key")
+    }
 }
 
 fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Result<Exit, Failure> {
     let entry = find(session, arguments.job)?;
-    let escrow = session.runtime.block_on(session.gateway.escrow(entry.spec.package)).ok();
-    let readers = escrow.and_then(|escrow| session.gateway.readers(entry.spec.tier, escrow));
+    let readers = session.gateway.readers(entry.spec.tier, entry.spec.key_escrow);
     let listed = Listed { job: Text(arguments.job), view: (&entry).into() };
-    let shown = Shown { listed, readers };
+    let shown = Shown { listed, readers, checked: Checked::of(&entry) };
     printer.result(&shown, || {
         let view = &shown.listed.view;
         let mut rows = vec![
@@ -121,6 +148,7 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
         rows.extend(view.runs.iter().map(|run| ("run", format!("{} {}", run.state, run.node))));
         let checks = view.checks.iter();
         rows.extend(checks.map(|check| ("check", format!("{} {}", check.state, check.node))));
+        rows.extend(shown.checked.iter().map(|checked| ("checked", checked.to_string())));
         rows.extend(shown.readers.iter().map(|readers| ("can be read by", readers.clone())));
         lines(&rows)
     });

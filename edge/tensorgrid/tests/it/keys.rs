@@ -145,5 +145,6 @@ fn owner_that_withholds_the_key_from_checkers_pays_and_they_are_excused_slow() {
     assert_eq!(shown["status"], "settled", "{shown}");
     let checks = shown["checks"].as_array().cloned().unwrap_or_default();
     assert!(!checks.is_empty() && checks.iter().all(|it| it["state"] == "excused"), "{shown}");
+    assert_eq!(shown["checked"], serde_json::json!({"vouched": 0, "excused": checks.len()}));
     assert_eq!(up.stop("INT").0.code(), Some(0));
 }

@@ -1,12 +1,12 @@
 //! Shares: enough of them give the key, fewer or wrong ones give an error that says which.
 
-use crate::common::{key, randomness};
+use crate::common::key;
 use arbtest::arbitrary::{Result, Unstructured};
 use arbtest::arbtest;
 use tg_privacy::shares::SHARES_MAX;
 use tg_privacy::{
-    BadShare, CombineError, ContentKey, Randomness, Share, ShareBook, ShareFault, ShareIndex,
-    Threshold, ThresholdSpec, combine, split,
+    BadShare, CombineError, ContentKey, Share, ShareBook, ShareFault, ShareIndex, Threshold,
+    ThresholdSpec, combine, split,
 };
 use tg_types::{Decode, DecodeError, Encode};
 
@@ -15,7 +15,7 @@ fn threshold(needed: usize, of: usize) -> Threshold {
 }
 
 fn three_of_five() -> (ShareBook, Vec<Share>) {
-    split(&key(1), threshold(3, 5), randomness(1))
+    split(&key(1), threshold(3, 5))
 }
 
 fn copy(share: &Share) -> Share {
@@ -59,8 +59,7 @@ fn prop_any_shares_that_are_enough_give_the_key_and_fewer_do_not() {
         let of = u.int_in_range(1..=most)?;
         let needed = u.int_in_range(1..=of)?;
         let bytes = u.arbitrary()?;
-        let chance = Randomness::new(u.arbitrary()?);
-        let (book, shares) = split(&ContentKey::new(bytes), threshold(needed, of), chance);
+        let (book, shares) = split(&ContentKey::new(bytes), threshold(needed, of));
         assert_eq!(shares.len(), of);
         assert!(shares.iter().all(|share| book.check(share) == Ok(())));
         assert_eq!(ShareBook::from_bytes(&book.to_bytes()).as_ref(), Ok(&book));
@@ -104,7 +103,7 @@ fn one_share_too_few_gives_another_key() {
 
 #[test]
 fn hundred_of_hundred_give_the_key() {
-    let (book, shares) = split(&key(1), threshold(SHARES_MAX, SHARES_MAX), randomness(1));
+    let (book, shares) = split(&key(1), threshold(SHARES_MAX, SHARES_MAX));
     assert_eq!(combined(&book, &shares), Ok([1; 32]));
     let few = CombineError::TooFew { found: 99, needed: 100 };
     assert_eq!(combined(&book, &shares[1..]), Err(few));
@@ -128,10 +127,30 @@ fn prop_forged_share_is_named() {
     });
 }
 
+/// Goal: an owner that lets some shares give the key and others not is found out by whoever has the
+/// key. Method: of any split, one digest in the book is that of another share.
+#[test]
+fn prop_book_with_a_share_that_does_not_fit_is_not_of_its_key() {
+    arbtest(|u| {
+        let of = u.int_in_range(1..=9)?;
+        let threshold = threshold(u.int_in_range(1..=of)?, of);
+        let (book, shares) = split(&key(1), threshold);
+        assert!(book.is_of(&key(1)) && !book.is_of(&key(2)));
+        let odd = forged(&shares[u.int_in_range(0..=of - 1)?], u.int_in_range(0..=255)?);
+        let mut bytes = book.to_bytes();
+        let place = bytes.len() - 32 * (of - odd.index().position());
+        bytes[place..place + 32].copy_from_slice(odd.digest().as_bytes());
+        let lie = ShareBook::from_bytes(&bytes).expect("a book");
+        assert_eq!(lie.check(&odd), Ok(()), "its holder cannot see it");
+        assert!(!lie.is_of(&key(1)));
+        Ok(())
+    });
+}
+
 #[test]
 fn all_bad_shares_are_named_in_the_order_given() {
     let (book, shares) = three_of_five();
-    let (_, more) = split(&key(1), threshold(3, 6), randomness(2));
+    let (_, more) = split(&key(1), threshold(3, 6));
     let renamed = Share::new(shares[0].index(), *shares[1].expose().last_chunk().expect("bytes"));
     let given = vec![
         copy(&more[5]),
@@ -211,14 +230,14 @@ fn prop_strange_bytes_are_no_book_or_the_bytes_of_one() {
 }
 
 #[test]
-fn shares_depend_on_randomness_and_threshold() {
+fn shares_depend_on_key_and_threshold_alone() {
     let all = [
-        split(&key(1), threshold(2, 3), randomness(1)),
-        split(&key(1), threshold(2, 3), randomness(2)),
-        split(&key(1), threshold(2, 4), randomness(1)),
-        split(&key(1), threshold(3, 3), randomness(1)),
-        split(&key(2), threshold(2, 3), randomness(1)),
+        split(&key(1), threshold(2, 3)),
+        split(&key(1), threshold(2, 4)),
+        split(&key(1), threshold(3, 3)),
+        split(&key(2), threshold(2, 3)),
     ];
+    assert_eq!(split(&key(1), threshold(2, 3)).0, all[0].0, "whoever has the key can do it again");
     let firsts = all.iter().map(|(book, _)| book.digests()[0]);
     assert_eq!(firsts.collect::<std::collections::BTreeSet<_>>().len(), all.len());
 }
@@ -226,7 +245,7 @@ fn shares_depend_on_randomness_and_threshold() {
 /// With a threshold of one, every share is the key; the book still names forgeries.
 #[test]
 fn one_of_many_is_the_key_itself() {
-    let (book, shares) = split(&key(1), threshold(1, 3), randomness(1));
+    let (book, shares) = split(&key(1), threshold(1, 3));
     assert_ne!(book.digests()[0], book.digests()[1], "the book does not tell that they are equal");
     for share in &shares {
         assert_eq!(share.expose()[1..], [1; 32]);

@@ -29,7 +29,7 @@ fn publish(plain: &[u8]) -> Published {
     let (key, context) = (key(1), wrap_context());
     let sealed = seal_all(&key, &self::context(), randomness(1), plain).expect("short");
     let threshold = Threshold::quorum(4).expect("four validators");
-    let (book, shares) = split(&key, threshold, randomness(2));
+    let (book, shares) = split(&key, threshold);
     let shares = shares.iter().zip(validators()).zip(30..).map(|((share, validator), chance)| {
         wrap_share(share, validator.public(), &context, randomness(chance)).to_bytes()
     });

@@ -60,13 +60,12 @@ fn ends(session: &Session, jobs: &[JobId], printer: &Printer) -> Result<Exit, Fa
 
 /// The jobs of this account that have not ended and whose key nobody else has.
 fn waiting(session: &Session) -> Result<Vec<JobId>, Failure> {
-    let ours = |entry: &JobEntry| entry.owner == session.account() && !entry.status.is_final();
-    let mut waiting = Vec::new();
-    for (job, entry) in jobs(session)?.into_iter().filter(|(_, entry)| ours(entry)) {
-        if escrow(session, job, &entry)? == KeyEscrow::None {
-            waiting.push(job);
-        }
-    }
+    let is_waiting = |entry: &JobEntry| {
+        let is_ours = entry.owner == session.account() && !entry.status.is_final();
+        is_ours && entry.spec.key_escrow == KeyEscrow::None
+    };
+    let waiting = jobs(session)?.into_iter().filter(|(_, entry)| is_waiting(entry));
+    let waiting: Vec<JobId> = waiting.map(|(job, _)| job).collect();
     if waiting.is_empty() {
         let hint = "`tensorgrid ps` lists the jobs on record";
         return Err(Failure::new("no job of yours waits for its key", hint));
@@ -81,16 +80,11 @@ fn checked(session: &Session, job: JobId) -> Result<JobId, Failure> {
         let hint = "only its owner has its key; `tensorgrid wallet list` shows your accounts";
         return Err(Failure::new(format!("job {job} is somebody else's"), hint));
     }
-    match escrow(session, job, &entry)? {
+    match entry.spec.key_escrow {
         KeyEscrow::None => Ok(job),
         KeyEscrow::Validators => {
             let hint = "they hand it out by themselves; you need not be online";
             Err(Failure::new(format!("validators keep the key of job {job}"), hint))
         }
     }
-}
-
-fn escrow(session: &Session, job: JobId, entry: &JobEntry) -> Result<KeyEscrow, Failure> {
-    let escrow = session.runtime.block_on(session.gateway.escrow(entry.spec.package));
-    escrow.or_fail(format_args!("nobody tells who keeps the key of job {job}"), HINT)
 }

@@ -37,8 +37,7 @@ pub(super) fn why(
     let explained = session.runtime.block_on(explanation(session, &entry));
     let explained = explained.or_fail("the nodes cannot be looked at", HINT)?;
     let status = JobView::from(&entry).status;
-    let escrow = session.runtime.block_on(session.gateway.escrow(entry.spec.package)).ok();
-    let needs_owner = escrow == Some(KeyEscrow::None) && !entry.status.is_final();
+    let needs_owner = entry.spec.key_escrow == KeyEscrow::None && !entry.status.is_final();
     let ended = entry.status.is_final().then(|| Standing::of(&entry, None));
     let why = Why { job: Text(arguments.job), status, explained, ended, needs_owner };
     printer.result(&why, || {

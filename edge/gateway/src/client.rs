@@ -698,7 +698,6 @@ const fn haste(request: &Request) -> Haste {
         | Request::Whereabouts { .. }
         | Request::Genesis
         | Request::Doors
-        | Request::Escrow { .. }
         | Request::Log { .. }
         | Request::Tiles { .. }
         | Request::Key { .. }

@@ -5,14 +5,19 @@
 //! bound to network, job and provider. What verifying costs follows from the program alone; a
 //! program whose proofs would take longer than that is none that can be proven here.
 
+mod plans;
+
 use crate::error::VerifyError;
-use crate::plan::PlanError;
+use crate::plan::{PLANNING_STEPS_MAX, PlanError, steps};
 use crate::security::Report;
-use crate::setup::WeightsCommitment;
+use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::Statement;
 use crate::verify::Verifier;
+#[cfg(test)]
+pub(crate) use plans::KEPT_STEPS_MAX;
+use plans::Plans;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tg_tensor::commit::Salt;
 use tg_tensor::program::{Operation, Place, Primitive, Program, ProgramError, Spec};
 use tg_tensor::trace::{inputs_root, outputs_root};
@@ -186,6 +191,15 @@ fn bytes_of<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> Vec<u8> {
 /// # Errors
 /// If it is not shown to be right.
 pub fn verify(program: &[u8], claim: &ResultClaim, shown: &[u8]) -> Result<Verified, CourtError> {
+    verify_with(&Plans::default(), program, claim, shown)
+}
+
+fn verify_with(
+    plans: &Plans<Setup>,
+    program: &[u8],
+    claim: &ResultClaim,
+    shown: &[u8],
+) -> Result<Verified, CourtError> {
     let program = Program::from_bytes(program)?;
     if program.id() != claim.program {
         return Err(CourtError::Other("programs"));
@@ -210,7 +224,7 @@ pub fn verify(program: &[u8], claim: &ResultClaim, shown: &[u8]) -> Result<Verif
             let context = context(&claim.genesis, &claim.job, &claim.node);
             let statement =
                 Statement { inputs: vec![inputs.clone()], outputs: vec![outputs.clone()], context };
-            let verifier = bounded(&program, commitment)?;
+            let verifier = Verifier::with(bounded(plans, &program)?, commitment);
             let report = Some(verifier.verify(&statement, proof.as_slice())?.clone());
             Ok(Verified { inputs, outputs, report })
         }
@@ -260,15 +274,12 @@ fn numbers(program: &Program, bytes: &[u8]) -> Result<(Vec<Tensor>, Vec<Tensor>)
     Ok((read(&given)?, read(&made)?))
 }
 
-/// A verifier of programs that are not too large.
-fn bounded(
-    program: &Program,
-    commitment: Option<WeightsCommitment>,
-) -> Result<Verifier, CourtError> {
+/// What is derived of a program that is not too large, for one inference with committed weights.
+fn bounded(plans: &Plans<Setup>, program: &Program) -> Result<Arc<Setup>, CourtError> {
     if !is_small(program) {
         return Err(CourtError::TooLarge);
     }
-    Ok(Verifier::committed(program.clone(), commitment, 1)?)
+    Ok(plans.get(program, || Setup::new(&Arc::new(program.clone()), None, 1))?)
 }
 
 fn rerun(
@@ -290,13 +301,17 @@ fn rerun(
 /// What verifying results of a program takes.
 #[must_use]
 pub fn costs(program: &Program) -> VerifyCosts {
+    costs_with(&Plans::default(), program)
+}
+
+fn costs_with(plans: &Plans<Setup>, program: &Program) -> VerifyCosts {
     if !is_small(program) {
         return VerifyCosts { proof: None, rerun: None };
     }
     let room = SHOWN_BYTES_MAX.checked_sub(numbers_bytes(program).saturating_add(FRAME_BYTES));
-    let verifier = Verifier::committed(program.clone(), None, 1).ok();
-    let verifier = verifier.filter(|_| room >= Some(PROOF_BYTES_MIN));
-    let proof = verifier.map(|verifier| proof_cost(verifier.leaves(), size(program)));
+    // A program whose results cannot be shown is not planned.
+    let setup = (room >= Some(PROOF_BYTES_MIN)).then(|| bounded(plans, program).ok()).flatten();
+    let proof = setup.map(|setup| proof_cost(setup.leaves(), size(program)));
     let weights = program.constants().iter();
     let bytes = weights.map(|constant| length(&constant.spec));
     let bytes: usize = bytes.fold(0, usize::saturating_add);
@@ -352,6 +367,7 @@ fn is_small(program: &Program) -> bool {
     program.operations().len() <= OPERATIONS_MAX
         && candidates.fold(0, u64::saturating_add) <= CANDIDATES_MAX
         && size(program) <= SIZE_MAX
+        && steps(program) <= PLANNING_STEPS_MAX
 }
 
 /// Elements of a run, and what a verifier looks at for them: what a product adds up in columns is
@@ -417,9 +433,10 @@ fn reads(operation: &Operation) -> u64 {
     len.saturating_add(terms)
 }
 
-/// The verifier of a network, which remembers its last verdicts.
+/// The verifier of a network, which remembers its last verdicts and plans.
 #[derive(Debug, Default)]
 pub struct Court {
+    plans: Plans<Setup>,
     // A lock: several threads execute blocks, and it is held briefly.
     remembered: Mutex<Remembered>,
 }
@@ -432,6 +449,11 @@ pub(crate) struct Remembered {
 }
 
 impl Court {
+    #[cfg(test)]
+    pub(crate) fn plans(&self) -> &Plans<Setup> {
+        &self.plans
+    }
+
     pub(crate) fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -475,7 +497,7 @@ fn key_of(claim: &ResultClaim, shown: &[u8]) -> [u8; 32] {
 impl ResultVerifier for Court {
     fn costs(&self, program: &[u8]) -> VerifyCosts {
         let none = VerifyCosts { proof: None, rerun: None };
-        Program::from_bytes(program).map_or(none, |program| costs(&program))
+        Program::from_bytes(program).map_or(none, |program| costs_with(&self.plans, &program))
     }
 
     fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool {
@@ -483,7 +505,7 @@ impl ResultVerifier for Court {
         if let Some(verdict) = self.remembered().verdicts.get(&key) {
             return *verdict;
         }
-        let verdict = verify(program, claim, shown).is_ok();
+        let verdict = verify_with(&self.plans, program, claim, shown).is_ok();
         self.remembered().keep(key, verdict);
         verdict
     }

@@ -5,6 +5,7 @@ mod court;
 pub(crate) mod fractions;
 mod lies;
 mod mutants;
+mod planning;
 pub(crate) mod programs;
 pub(crate) mod random;
 pub(crate) mod sponge;

@@ -62,7 +62,7 @@ impl HidingSetup {
         let id = program.id();
         let hidden = Hidden { run: true, inputs: secrecy.inputs, outputs: secrecy.outputs };
         let constants = model.as_ref().map(|model| model.constants());
-        let plan = plan::build(program, batch, constants, hidden)?;
+        let plan = plan::build(program, batch, constants, hidden, &plan::LIMB_BITS)?;
         Self::of(plan, id, model, secrecy)
     }
 

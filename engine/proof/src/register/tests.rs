@@ -140,7 +140,7 @@ impl Liar {
         let statement = statement(&self.registered, CONTEXT.to_vec());
         let proof = self.prover.prove_witness(&statement, lie, lie, true);
         let setup = setup(&self.program, &self.registered).expect("it can be registered");
-        let verifier = Verifier::with(setup, self.prover.commitment());
+        let verifier = Verifier::with(Arc::new(setup), self.prover.commitment());
         verifier.verify(&statement, &proof.to_bytes()).map(|report| report.bits)
     }
 

@@ -3,6 +3,7 @@
 mod bytes;
 mod court;
 pub(crate) mod fractions;
+mod large;
 mod lies;
 mod mutants;
 mod planning;

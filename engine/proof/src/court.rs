@@ -16,10 +16,10 @@ use crate::verify::Verifier;
 #[cfg(test)]
 pub(crate) use plans::KEPT_STEPS_MAX;
 use plans::Plans;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tg_tensor::commit::Salt;
-use tg_tensor::program::{Operation, Place, Primitive, Program, ProgramError, Spec};
+use tg_tensor::program::{Operation, Place, Primitive, Program, ProgramError, Spec, ValueId};
 use tg_tensor::trace::{inputs_root, outputs_root};
 use tg_tensor::{MAGIC, Model, ModelError, Options, RunError, Runner, Tensor, TensorError};
 use tg_types::hash::sha256;
@@ -40,6 +40,9 @@ const SIZE_MAX: u64 = 1 << 20;
 const OPERATIONS_MAX: usize = 512;
 /// Candidates of all its maxima together: each needs a look-up and a third of a column of its own.
 const CANDIDATES_MAX: u64 = 1_024;
+
+/// How often a verifier goes through what stands beside a divisor.
+const DIVISOR_READS: u64 = 16;
 
 /// What is shown besides numbers, weights and proof: salt, commitment, lengths. All but this much
 /// of what a transaction may show is theirs.
@@ -376,6 +379,7 @@ fn is_small(program: &Program) -> bool {
 fn size(program: &Program) -> u64 {
     let inputs = program.inputs().iter().map(|input| u64::from(input.spec.len));
     let mut size = inputs.fold(0, u64::saturating_add);
+    let uses = weight_uses(program);
     // What lies below each value that may be moved.
     let mut below = vec![0_u64; program.operations().len()];
     for (index, operation) in program.operations().iter().enumerate() {
@@ -385,7 +389,8 @@ fn size(program: &Program) -> u64 {
                 Some(Place::Input(_) | Place::Constant(_)) | None => 0,
             });
         let read = read.fold(0, u64::saturating_add);
-        let own = reads(operation);
+        let len = u64::from(operation.spec.len);
+        let own = len.saturating_add(terms(operation).max(passes(program, operation, &uses)));
         let (times, is_moved) = match &operation.primitive {
             Primitive::Move { .. } | Primitive::Join { .. } | Primitive::Sum { .. } => (1, true),
             primitive @ (Primitive::Max { .. } | Primitive::ArgMax { .. }) => {
@@ -408,9 +413,10 @@ fn size(program: &Program) -> u64 {
     size
 }
 
-fn reads(operation: &Operation) -> u64 {
+/// What an operation adds up, number by number.
+fn terms(operation: &Operation) -> u64 {
     let len = u64::from(operation.spec.len);
-    let terms = match &operation.primitive {
+    match &operation.primitive {
         Primitive::Linear { columns, groups, .. } => {
             let each = operation.multiply_adds().saturating_mul(u64::from(*groups));
             each / u64::from(*columns).max(1)
@@ -429,8 +435,52 @@ fn reads(operation: &Operation) -> u64 {
         | Primitive::Select { .. }
         | Primitive::Lookup { .. }
         | Primitive::ArgMax { .. }) => len.saturating_mul(primitive.terms()),
+    }
+}
+
+/// How many Linears multiply with each constant.
+fn weight_uses(program: &Program) -> BTreeMap<ValueId, u32> {
+    let mut uses = BTreeMap::new();
+    for operation in program.operations() {
+        if let Primitive::Linear { weights, .. } = &operation.primitive {
+            *uses.entry(*weights).or_insert(0) += 1;
+        }
+    }
+    uses
+}
+
+/// Numbers that a verifier goes through for what an operation reads: a claim about some elements of
+/// a value is one about all of them, with weights that are 0 elsewhere. So reading one number of a
+/// large value takes as long as reading all.
+fn passes(program: &Program, operation: &Operation, uses: &BTreeMap<ValueId, u32>) -> u64 {
+    let len = |value: &ValueId| program.spec(*value).map_or(u64::MAX, |spec| spec.len.into());
+    let all = |values: &mut dyn Iterator<Item = ValueId>| {
+        values.map(|value| len(&value)).fold(0, u64::saturating_add)
     };
-    len.saturating_add(terms)
+    match &operation.primitive {
+        Primitive::Linear { x, weights, bias, groups, .. } => {
+            // Weights of one Linear without groups are opened at a point.
+            let is_plain = *groups == 1 && uses.get(weights) == Some(&1);
+            let weights = (!is_plain).then_some(*weights);
+            all(&mut [Some(*x), *bias, weights].into_iter().flatten())
+        }
+        primitive @ (Primitive::Max { x, .. } | Primitive::ArgMax { x, .. }) => {
+            primitive.terms().saturating_mul(len(x))
+        }
+        Primitive::Normalise { a, x, .. } => {
+            len(&a.value).saturating_add(DIVISOR_READS.saturating_mul(len(&x.value)))
+        }
+        // The entries are counted as look-ups.
+        Primitive::Lookup { indices, .. } => len(indices),
+        primitive @ (Primitive::Join { .. } | Primitive::Sum { .. } | Primitive::Move { .. }) => {
+            let values: BTreeSet<ValueId> = primitive.reads().into_iter().collect();
+            all(&mut values.into_iter())
+        }
+        primitive @ (Primitive::MatMul { .. }
+        | Primitive::Product { .. }
+        | Primitive::Table { .. }
+        | Primitive::Select { .. }) => all(&mut primitive.reads().into_iter()),
+    }
 }
 
 /// The verifier of a network, which remembers its last verdicts and plans.

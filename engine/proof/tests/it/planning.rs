@@ -296,3 +296,51 @@ fn hostile_programs_are_planned_in_bounded_time_and_memory() {
     println!("{planned} are planned; at most {slowest:?}");
     assert!(planned >= 15, "only {planned} pass the checks");
 }
+
+/// Sums that read one number each of one large value: an input, or a constant.
+fn readers(count: u32, len: u32, is_constant: bool) -> Program {
+    let (small, large) = (Spec { len: 1, lo: -9, hi: 9 }, Spec { len, lo: -9, hi: 9 });
+    let mut making = Making::new(small);
+    if is_constant {
+        making = making.constants(1, large);
+    } else {
+        making.parts.inputs.extend(Making::new(large).parts.inputs);
+    }
+    let mut outputs = Vec::new();
+    for _ in 0..count {
+        let term =
+            |number| JoinTerm { operand: operand(number, vec![1]), multipliers: list(vec![1]) };
+        let (sides, terms) = (list(vec![1]), list(vec![term(1), term(0)]));
+        let join = Primitive::Join { sides, terms, constant: list(vec![0]), shift: 1 };
+        outputs.push((making.push(small, join), 1));
+    }
+    making.finish(&outputs)
+}
+
+/// Goal: what verifying takes is metered where a claim about one number is one about a large value.
+/// Method: ever more readers of one; beyond the bound of reads nothing is planned.
+#[test]
+fn every_reader_of_a_large_value_is_metered() {
+    let (len, most) = (1 << 17, 6);
+    for is_constant in [false, true] {
+        let cost = |count| court::costs(&readers(count, len, is_constant)).proof;
+        let (one, many) = (cost(1).expect("provable"), cost(most).expect("provable"));
+        let each = u64::from(len) / 16;
+        assert!(many - one >= u64::from(most - 1) * each, "{one} and {many}");
+        assert_eq!(cost(most + 2), None);
+    }
+}
+
+/// Goal: the same where each candidate of a maximum is a claim of its own.
+#[test]
+fn every_candidate_of_a_maximum_is_metered() {
+    let columns = |len: u32, inner: u32| {
+        let mut making = Making::new(Spec { len: len * inner, ..BYTE });
+        let hi = len as i32 - 1;
+        let primitive = Primitive::ArgMax { x: value(0), outer: 1, len, inner };
+        let made = making.push(Spec { len: inner, lo: 0, hi }, primitive);
+        court::costs(&making.finish(&[(made, inner)])).proof
+    };
+    assert!(columns(64, 8).is_some());
+    assert_eq!(columns(1_024, 64), None);
+}

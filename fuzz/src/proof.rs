@@ -1,23 +1,30 @@
-//! Proofs and statements from strangers, for verifiers of all three modes.
+//! Proofs and statements from strangers, for verifiers of all kinds, and programs that they plan.
 //!
-//! A few small programs are proven once, in each mode. An input either changes the honest statement
-//! and the honest bytes in some places, which reaches deep into a verifier, or is the bytes
-//! themselves. Nobody makes a proof by accident: what is accepted must be what was proven.
+//! A few small programs are proven once in each way, and their weights registered. An input either
+//! changes the honest statement and the honest bytes in some places, which reaches deep into a
+//! verifier, or is the bytes themselves. Nobody makes a proof by accident: what is accepted must be
+//! what was proven. Or an input is a program, which is planned in all ways and must not overflow.
 
 use arbtest::arbitrary::Unstructured;
 use std::sync::{Arc, OnceLock};
 use tg_proof::{
-    HidingProver, HidingStatement, HidingVerifier, InputsCommitment, Mode, Prover, Seed, Seeds,
-    Statement, Verifier,
+    HiddenWeights, HidingProver, HidingRoot, HidingStatement, HidingVerifier, InputsCommitment,
+    Mode, Prover, Seed, Seeds, Shown, Statement, Tensors, Verifier, Weights, WeightsCommitment,
+    WeightsKey, ZkProver, ZkSeeds, ZkStatement, ZkVerifier, court, register,
 };
 use tg_tensor::program::{Label, Output, Parts, Program, Shape, Spec};
 use tg_tensor::{Model, Tensor, sample};
+use tg_types::Encode as _;
 
 /// How many programs there are; the first byte of an input picks one, and the mode.
 pub const PROGRAMS: usize = 4;
 
-/// Public weights, committed ones, hidden inputs.
-const MODES: usize = 3;
+/// Public weights, committed ones, hidden inputs; everything hidden; registrations that do not hide
+/// the weights, and that do.
+const MODES: usize = 6;
+
+/// Proofs that a commitment to secret weights is good for.
+const OPENINGS: u16 = 3;
 
 /// Bytes of a change: what, where, and with which number.
 const CHANGE: usize = 5;
@@ -31,6 +38,32 @@ const CONTEXT: &[u8] = b"chain, job, provider";
 enum Proven {
     Shown { verifier: Verifier, statement: Statement, bytes: Vec<u8> },
     Hidden { verifier: HidingVerifier, statement: HidingStatement, bytes: Vec<u8> },
+    Zk { weights: HiddenWeights, verifier: ZkVerifier, statement: ZkStatement, bytes: Vec<u8> },
+    Registered { weights: WeightsCommitment, bytes: Vec<u8> },
+    RegisteredHiding { weights: HiddenWeights, bytes: Vec<u8> },
+}
+
+impl Proven {
+    fn bytes(&self) -> &Vec<u8> {
+        match self {
+            Self::Shown { bytes, .. }
+            | Self::Hidden { bytes, .. }
+            | Self::Zk { bytes, .. }
+            | Self::Registered { bytes, .. }
+            | Self::RegisteredHiding { bytes, .. } => bytes,
+        }
+    }
+}
+
+/// What a statement of [`Proven::Zk`] shows: nothing.
+const NOTHING: Shown = Shown { inputs: false, outputs: false };
+
+fn seed(byte: u8) -> Seed {
+    Seed::new([byte; 32])
+}
+
+fn key() -> WeightsKey {
+    WeightsKey::new(seed(5), OPENINGS, 0)
 }
 
 /// A model with an output that can be proven, and one run of it.
@@ -59,6 +92,9 @@ impl Subject {
                 // Only a program with weights tells the modes apart.
                 prover.and_then(Result::ok).is_some_and(|prover| prover.commitment().is_some())
                     && HidingProver::new(m.clone(), 1).is_ok()
+                    && ZkProver::new(m.clone(), 1, NOTHING, Some(key())).is_ok()
+                    && register::prove_hiding(m, key(), &seed(6), Vec::new()).is_ok()
+                    && register::prove(m, Vec::new()).is_ok()
             })?;
         let inputs = sample::inputs(&mut unstructured, model.program()).ok()?;
         Some(Self { model, inputs })
@@ -70,8 +106,18 @@ impl Subject {
         let mode = match mode {
             0 => Mode::Public,
             1 => Mode::Committed,
+            3 => return self.prove_hidden(&all),
+            4 => {
+                let found = register::prove(&model, CONTEXT.to_vec());
+                let (weights, proof) = found.expect("it was made before");
+                return Proven::Registered { weights, bytes: proof.to_bytes() };
+            }
+            5 => {
+                let found = register::prove_hiding(&model, key(), &seed(6), CONTEXT.to_vec());
+                let (weights, proof) = found.expect("it was made before");
+                return Proven::RegisteredHiding { weights, bytes: proof.to_bytes() };
+            }
             _ => {
-                let seed = |byte: u8| Seed::new([byte; 32]);
                 let seeds = Seeds { inputs: seed(1), proof: seed(2) };
                 let prover = HidingProver::new(Arc::clone(&model), 1).expect("it was made before");
                 let found = prover.prove(&all, &seeds, CONTEXT.to_vec());
@@ -90,6 +136,23 @@ impl Subject {
         let verifier = verifier.expect("what can be proven");
         Proven::Shown { verifier, statement, bytes: proof.to_bytes() }
     }
+
+    fn prove_hidden(&self, all: &[Vec<Tensor>]) -> Proven {
+        let prover = ZkProver::new(Arc::clone(&self.model), 1, NOTHING, Some(key()));
+        let prover = prover.expect("it was made before");
+        let seeds = ZkSeeds { inputs: seed(1), outputs: seed(1), proof: seed(1) };
+        let found = prover.prove(all, &seeds, CONTEXT.to_vec());
+        let (statement, proof) = found.expect("inputs that fit");
+        let weights = prover.commitment().expect("weights are hidden");
+        let verifier = of_hidden(&self.model, weights).expect("what can be proven");
+        Proven::Zk { weights, verifier, statement, bytes: proof.to_bytes() }
+    }
+}
+
+/// A verifier of proofs that show nothing; `None` if there is none for such a commitment.
+fn of_hidden(model: &Model, weights: HiddenWeights) -> Option<ZkVerifier> {
+    let program = Arc::new(model.program().clone());
+    ZkVerifier::new(Weights::Committed(program, weights), 1, NOTHING).ok()
 }
 
 /// The same program with one operation as its only output.
@@ -156,9 +219,40 @@ fn edit(bytes: &mut Vec<u8>, kind: u8, change: &Change) {
     }
 }
 
+/// Bytes with those flipped that changes of a kind say.
+fn flipped<const N: usize>(mut bytes: [u8; N], all: &[Change], wanted: u8) -> [u8; N] {
+    for change in all.iter().filter(|change| change.what == wanted) {
+        bytes[change.at % N] ^= change.number;
+    }
+    bytes
+}
+
+/// Plans a program in all ways. Whatever it is, that ends soon and overflows nothing.
+fn plan(bytes: &[u8]) {
+    let Ok(program) = Program::from_bytes(bytes) else { return };
+    if court::costs(&program).proof.is_none() {
+        return;
+    }
+    let weights = WeightsCommitment::from_bytes(&[0; 32]).expect("zeros are elements");
+    let found = register::verify(&program, &weights, Vec::new(), &[]);
+    assert!(found.is_err(), "no bytes are no registration");
+    for openings in [0, OPENINGS] {
+        let mut bytes = [0; 34];
+        bytes[32..].copy_from_slice(&openings.to_be_bytes());
+        let weights = HiddenWeights::from_bytes(&bytes).expect("zeros are elements");
+        let found = register::verify_hiding(&program, &weights, Vec::new(), &[]);
+        assert!(found.is_err(), "no bytes are no registration");
+        let weights = Weights::Committed(Arc::new(program.clone()), weights);
+        let _any = ZkVerifier::new(weights, 1, NOTHING);
+    }
+}
+
 /// Verifies a changed statement with changed bytes. What is accepted is what was proven.
 pub fn check(bytes: &[u8]) {
     let [which, kind, rest @ ..] = bytes else { return };
+    if *kind == 2 {
+        return plan(rest);
+    }
     let Some((model, proven)) = proven().get(usize::from(*which) % (PROGRAMS * MODES)) else {
         return;
     };
@@ -171,42 +265,119 @@ pub fn check(bytes: &[u8]) {
         }
         proof
     };
-    let tensors = |outputs: &mut [Tensor], specs: &[Spec], wanted: u8| {
-        for change in all.iter().filter(|change| change.what == wanted) {
-            let place = usize::from(change.number >> 4) % outputs.len().max(1);
-            if let (Some(tensor), Some(spec)) = (outputs.get_mut(place), specs.get(place)) {
+    let bytes = proof(proven.bytes());
+    let is_same = bytes == *proven.bytes();
+    let mut context = CONTEXT.to_vec();
+    for change in all.iter().filter(|change| change.what >= 0xc4) {
+        edit(&mut context, change.what % 6, change);
+    }
+    let is_same = is_same && context == CONTEXT;
+    let case = Case { all: &all, program: model.program(), context, bytes, is_same };
+    let (found, is_honest) = match proven {
+        Proven::Shown { verifier, statement, .. } => case.shown(verifier, statement),
+        Proven::Hidden { verifier, statement, .. } => case.hidden(verifier, statement),
+        Proven::Zk { weights, verifier, statement, .. } => {
+            case.zk(model, weights, verifier, statement)
+        }
+        Proven::Registered { weights, .. } => case.registered(weights),
+        Proven::RegisteredHiding { weights, .. } => case.registered_hiding(weights),
+    };
+    assert_eq!(found, is_honest, "which {which}");
+}
+
+/// Changes of a statement, and a proof with its changes made.
+struct Case<'a> {
+    all: &'a [Change],
+    program: &'a Program,
+    context: Vec<u8>,
+    bytes: Vec<u8>,
+    /// Whether context and bytes are the honest ones.
+    is_same: bool,
+}
+
+impl Case<'_> {
+    fn tensors(&self, tensors: &mut [Tensor], specs: &[Spec], wanted: u8) {
+        for change in self.all.iter().filter(|change| change.what == wanted) {
+            let place = usize::from(change.number >> 4) % tensors.len().max(1);
+            if let (Some(tensor), Some(spec)) = (tensors.get_mut(place), specs.get(place)) {
                 *tensor = moved(tensor, spec, change).unwrap_or_else(|| tensor.clone());
             }
         }
-    };
-    let program = model.program();
-    let given: Vec<Spec> = program.inputs().iter().map(|input| input.spec).collect();
-    let made: Vec<Spec> = program.outputs().iter().filter_map(|o| program.spec(o.value)).collect();
-    let contexts = || all.iter().filter(|change| change.what >= 0xc4);
-    match proven {
-        Proven::Shown { verifier, statement, bytes } => {
-            let mut other = statement.clone();
-            tensors(&mut other.inputs[0], &given, 0xc0);
-            tensors(&mut other.outputs[0], &made, 0xc1);
-            contexts().for_each(|change| edit(&mut other.context, change.what % 6, change));
-            let proof = proof(bytes);
-            let is_honest = other == *statement && proof == *bytes;
-            assert_eq!(verifier.verify(&other, &proof).is_ok(), is_honest, "which {which}");
+    }
+
+    fn outputs(&self, outputs: &mut [Tensor]) {
+        let program = self.program;
+        let made: Vec<Spec> =
+            program.outputs().iter().filter_map(|output| program.spec(output.value)).collect();
+        self.tensors(outputs, &made, 0xc1);
+    }
+
+    /// Whether the proof is accepted, and whether it is the honest one.
+    fn shown(&self, verifier: &Verifier, statement: &Statement) -> (bool, bool) {
+        let mut other = statement.clone();
+        let given: Vec<Spec> = self.program.inputs().iter().map(|input| input.spec).collect();
+        self.tensors(&mut other.inputs[0], &given, 0xc0);
+        self.outputs(&mut other.outputs[0]);
+        other.context.clone_from(&self.context);
+        let is_honest = other == *statement && self.is_same;
+        (verifier.verify(&other, &self.bytes).is_ok(), is_honest)
+    }
+
+    fn hidden(&self, verifier: &HidingVerifier, statement: &HidingStatement) -> (bool, bool) {
+        let mut other = statement.clone();
+        let root = flipped(other.inputs.to_bytes(), self.all, 0xc0);
+        let Some(inputs) = InputsCommitment::from_bytes(&root) else { return (false, false) };
+        other.inputs = inputs;
+        self.outputs(&mut other.outputs[0]);
+        other.context.clone_from(&self.context);
+        let is_honest = other == *statement && self.is_same;
+        (verifier.verify(&other, &self.bytes).is_ok(), is_honest)
+    }
+
+    fn zk(
+        &self,
+        model: &Model,
+        weights: &HiddenWeights,
+        verifier: &ZkVerifier,
+        statement: &ZkStatement,
+    ) -> (bool, bool) {
+        let root = |tensors: &Tensors, wanted: u8| {
+            let Tensors::Committed(root) = tensors else { return Some(tensors.clone()) };
+            let bytes = flipped(root.to_bytes(), self.all, wanted);
+            HidingRoot::from_bytes(&bytes).map(Tensors::Committed)
+        };
+        let (Some(inputs), Some(outputs), Some(other)) = (
+            root(&statement.inputs, 0xc0),
+            root(&statement.outputs, 0xc1),
+            HiddenWeights::from_bytes(&flipped(weights.to_bytes(), self.all, 0xc2)),
+        ) else {
+            return (false, false);
+        };
+        let changed = ZkStatement { inputs, outputs, context: self.context.clone() };
+        if other == *weights {
+            let found = verifier.verify(&changed, &self.bytes).is_ok();
+            return (found, changed == *statement && self.is_same);
         }
-        Proven::Hidden { verifier, statement, bytes } => {
-            let mut other = statement.clone();
-            let mut root = other.inputs.to_bytes();
-            for change in all.iter().filter(|change| change.what == 0xc0) {
-                root[change.at % 32] ^= change.number;
-            }
-            let Some(inputs) = InputsCommitment::from_bytes(&root) else { return };
-            other.inputs = inputs;
-            tensors(&mut other.outputs[0], &made, 0xc1);
-            contexts().for_each(|change| edit(&mut other.context, change.what % 6, change));
-            let proof = proof(bytes);
-            let is_honest = other == *statement && proof == *bytes;
-            assert_eq!(verifier.verify(&other, &proof).is_ok(), is_honest, "which {which}");
+        let Some(verifier) = of_hidden(model, other) else { return (false, false) };
+        (verifier.verify(&changed, &self.bytes).is_ok(), false)
+    }
+
+    fn registered(&self, weights: &WeightsCommitment) -> (bool, bool) {
+        let mut bytes = weights.to_bytes();
+        for change in self.all.iter().filter(|change| change.what == 0xc2) {
+            edit(&mut bytes, change.number % 6, change);
         }
+        let Some(other) = WeightsCommitment::from_bytes(&bytes) else { return (false, false) };
+        let found = register::verify(self.program, &other, self.context.clone(), &self.bytes);
+        (found.is_ok(), other == *weights && self.is_same)
+    }
+
+    fn registered_hiding(&self, weights: &HiddenWeights) -> (bool, bool) {
+        let bytes = flipped(weights.to_bytes(), self.all, 0xc2);
+        let Some(other) = HiddenWeights::from_bytes(&bytes) else { return (false, false) };
+        let context = self.context.clone();
+        let found = register::verify_hiding(self.program, &other, context, &self.bytes);
+        (found.is_ok(), other == *weights && self.is_same)
     }
 }
 
@@ -214,9 +385,11 @@ pub fn check(bytes: &[u8]) {
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for (number, (_, proven)) in proven().iter().enumerate() {
-        let (Proven::Shown { bytes, .. } | Proven::Hidden { bytes, .. }) = proven;
-        let which = number as u8;
+    for (number, (model, proven)) in proven().iter().enumerate() {
+        let (bytes, which) = (proven.bytes(), number as u8);
+        if number % MODES == 0 {
+            seeds.push([vec![which, 2], model.program().to_bytes()].concat());
+        }
         seeds.push(vec![which, 0]);
         seeds.push([vec![which, 1], bytes.clone()].concat());
         seeds.push([vec![which, 1], bytes[..bytes.len() / 2].to_vec()].concat());
@@ -224,7 +397,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             let at = (bytes.len() * part / 16).to_le_bytes();
             seeds.push(vec![which, 0, part as u8, at[0], at[1], at[2], 1 << (part % 8)]);
         }
-        for what in [0xc0, 0xc1, 0xc4, 0xc8] {
+        for what in [0xc0, 0xc1, 0xc2, 0xc4, 0xc8] {
             seeds.push(vec![which, 0, what, 3, 0, 0, 1]);
         }
     }

@@ -5,16 +5,21 @@
 //! bound to network, job and provider. What verifying costs follows from the program alone; a
 //! program whose proofs would take longer than that is none that can be proven here.
 
+mod plans;
+
 use crate::error::VerifyError;
-use crate::plan::PlanError;
+use crate::plan::{PLANNING_STEPS_MAX, PlanError, steps};
 use crate::security::Report;
-use crate::setup::WeightsCommitment;
+use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::Statement;
 use crate::verify::Verifier;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+#[cfg(test)]
+pub(crate) use plans::KEPT_STEPS_MAX;
+use plans::Plans;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use tg_tensor::commit::Salt;
-use tg_tensor::program::{Operation, Place, Primitive, Program, ProgramError, Spec};
+use tg_tensor::program::{Operation, Place, Primitive, Program, ProgramError, Spec, ValueId};
 use tg_tensor::trace::{inputs_root, outputs_root};
 use tg_tensor::{MAGIC, Model, ModelError, Options, RunError, Runner, Tensor, TensorError};
 use tg_types::hash::sha256;
@@ -35,6 +40,9 @@ const SIZE_MAX: u64 = 1 << 20;
 const OPERATIONS_MAX: usize = 512;
 /// Candidates of all its maxima together: each needs a look-up and a third of a column of its own.
 const CANDIDATES_MAX: u64 = 1_024;
+
+/// How often a verifier goes through what stands beside a divisor.
+const DIVISOR_READS: u64 = 16;
 
 /// What is shown besides numbers, weights and proof: salt, commitment, lengths. All but this much
 /// of what a transaction may show is theirs.
@@ -186,6 +194,15 @@ fn bytes_of<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> Vec<u8> {
 /// # Errors
 /// If it is not shown to be right.
 pub fn verify(program: &[u8], claim: &ResultClaim, shown: &[u8]) -> Result<Verified, CourtError> {
+    verify_with(&Plans::default(), program, claim, shown)
+}
+
+fn verify_with(
+    plans: &Plans<Setup>,
+    program: &[u8],
+    claim: &ResultClaim,
+    shown: &[u8],
+) -> Result<Verified, CourtError> {
     let program = Program::from_bytes(program)?;
     if program.id() != claim.program {
         return Err(CourtError::Other("programs"));
@@ -210,7 +227,7 @@ pub fn verify(program: &[u8], claim: &ResultClaim, shown: &[u8]) -> Result<Verif
             let context = context(&claim.genesis, &claim.job, &claim.node);
             let statement =
                 Statement { inputs: vec![inputs.clone()], outputs: vec![outputs.clone()], context };
-            let verifier = bounded(&program, commitment)?;
+            let verifier = Verifier::with(bounded(plans, &program)?, commitment);
             let report = Some(verifier.verify(&statement, proof.as_slice())?.clone());
             Ok(Verified { inputs, outputs, report })
         }
@@ -260,15 +277,12 @@ fn numbers(program: &Program, bytes: &[u8]) -> Result<(Vec<Tensor>, Vec<Tensor>)
     Ok((read(&given)?, read(&made)?))
 }
 
-/// A verifier of programs that are not too large.
-fn bounded(
-    program: &Program,
-    commitment: Option<WeightsCommitment>,
-) -> Result<Verifier, CourtError> {
+/// What is derived of a program that is not too large, for one inference with committed weights.
+fn bounded(plans: &Plans<Setup>, program: &Program) -> Result<Arc<Setup>, CourtError> {
     if !is_small(program) {
         return Err(CourtError::TooLarge);
     }
-    Ok(Verifier::committed(program.clone(), commitment, 1)?)
+    Ok(plans.get(program, || Setup::new(&Arc::new(program.clone()), None, 1))?)
 }
 
 fn rerun(
@@ -290,13 +304,17 @@ fn rerun(
 /// What verifying results of a program takes.
 #[must_use]
 pub fn costs(program: &Program) -> VerifyCosts {
+    costs_with(&Plans::default(), program)
+}
+
+fn costs_with(plans: &Plans<Setup>, program: &Program) -> VerifyCosts {
     if !is_small(program) {
         return VerifyCosts { proof: None, rerun: None };
     }
     let room = SHOWN_BYTES_MAX.checked_sub(numbers_bytes(program).saturating_add(FRAME_BYTES));
-    let verifier = Verifier::committed(program.clone(), None, 1).ok();
-    let verifier = verifier.filter(|_| room >= Some(PROOF_BYTES_MIN));
-    let proof = verifier.map(|verifier| proof_cost(verifier.leaves(), size(program)));
+    // A program whose results cannot be shown is not planned.
+    let setup = (room >= Some(PROOF_BYTES_MIN)).then(|| bounded(plans, program).ok()).flatten();
+    let proof = setup.map(|setup| proof_cost(setup.leaves(), size(program)));
     let weights = program.constants().iter();
     let bytes = weights.map(|constant| length(&constant.spec));
     let bytes: usize = bytes.fold(0, usize::saturating_add);
@@ -352,6 +370,7 @@ fn is_small(program: &Program) -> bool {
     program.operations().len() <= OPERATIONS_MAX
         && candidates.fold(0, u64::saturating_add) <= CANDIDATES_MAX
         && size(program) <= SIZE_MAX
+        && steps(program) <= PLANNING_STEPS_MAX
 }
 
 /// Elements of a run, and what a verifier looks at for them: what a product adds up in columns is
@@ -360,6 +379,7 @@ fn is_small(program: &Program) -> bool {
 fn size(program: &Program) -> u64 {
     let inputs = program.inputs().iter().map(|input| u64::from(input.spec.len));
     let mut size = inputs.fold(0, u64::saturating_add);
+    let uses = weight_uses(program);
     // What lies below each value that may be moved.
     let mut below = vec![0_u64; program.operations().len()];
     for (index, operation) in program.operations().iter().enumerate() {
@@ -369,7 +389,8 @@ fn size(program: &Program) -> u64 {
                 Some(Place::Input(_) | Place::Constant(_)) | None => 0,
             });
         let read = read.fold(0, u64::saturating_add);
-        let own = reads(operation);
+        let len = u64::from(operation.spec.len);
+        let own = len.saturating_add(terms(operation).max(passes(program, operation, &uses)));
         let (times, is_moved) = match &operation.primitive {
             Primitive::Move { .. } | Primitive::Join { .. } | Primitive::Sum { .. } => (1, true),
             primitive @ (Primitive::Max { .. } | Primitive::ArgMax { .. }) => {
@@ -392,9 +413,10 @@ fn size(program: &Program) -> u64 {
     size
 }
 
-fn reads(operation: &Operation) -> u64 {
+/// What an operation adds up, number by number.
+fn terms(operation: &Operation) -> u64 {
     let len = u64::from(operation.spec.len);
-    let terms = match &operation.primitive {
+    match &operation.primitive {
         Primitive::Linear { columns, groups, .. } => {
             let each = operation.multiply_adds().saturating_mul(u64::from(*groups));
             each / u64::from(*columns).max(1)
@@ -413,13 +435,58 @@ fn reads(operation: &Operation) -> u64 {
         | Primitive::Select { .. }
         | Primitive::Lookup { .. }
         | Primitive::ArgMax { .. }) => len.saturating_mul(primitive.terms()),
-    };
-    len.saturating_add(terms)
+    }
 }
 
-/// The verifier of a network, which remembers its last verdicts.
+/// How many Linears multiply with each constant.
+fn weight_uses(program: &Program) -> BTreeMap<ValueId, u32> {
+    let mut uses = BTreeMap::new();
+    for operation in program.operations() {
+        if let Primitive::Linear { weights, .. } = &operation.primitive {
+            *uses.entry(*weights).or_insert(0) += 1;
+        }
+    }
+    uses
+}
+
+/// Numbers that a verifier goes through for what an operation reads: a claim about some elements of
+/// a value is one about all of them, with weights that are 0 elsewhere. So reading one number of a
+/// large value takes as long as reading all.
+fn passes(program: &Program, operation: &Operation, uses: &BTreeMap<ValueId, u32>) -> u64 {
+    let len = |value: &ValueId| program.spec(*value).map_or(u64::MAX, |spec| spec.len.into());
+    let all = |values: &mut dyn Iterator<Item = ValueId>| {
+        values.map(|value| len(&value)).fold(0, u64::saturating_add)
+    };
+    match &operation.primitive {
+        Primitive::Linear { x, weights, bias, groups, .. } => {
+            // Weights of one Linear without groups are opened at a point.
+            let is_plain = *groups == 1 && uses.get(weights) == Some(&1);
+            let weights = (!is_plain).then_some(*weights);
+            all(&mut [Some(*x), *bias, weights].into_iter().flatten())
+        }
+        primitive @ (Primitive::Max { x, .. } | Primitive::ArgMax { x, .. }) => {
+            primitive.terms().saturating_mul(len(x))
+        }
+        Primitive::Normalise { a, x, .. } => {
+            len(&a.value).saturating_add(DIVISOR_READS.saturating_mul(len(&x.value)))
+        }
+        // The entries are counted as look-ups.
+        Primitive::Lookup { indices, .. } => len(indices),
+        primitive @ (Primitive::Join { .. } | Primitive::Sum { .. } | Primitive::Move { .. }) => {
+            let values: BTreeSet<ValueId> = primitive.reads().into_iter().collect();
+            all(&mut values.into_iter())
+        }
+        primitive @ (Primitive::MatMul { .. }
+        | Primitive::Product { .. }
+        | Primitive::Table { .. }
+        | Primitive::Select { .. }) => all(&mut primitive.reads().into_iter()),
+    }
+}
+
+/// The verifier of a network, which remembers its last verdicts and plans.
 #[derive(Debug, Default)]
 pub struct Court {
+    plans: Plans<Setup>,
     // A lock: several threads execute blocks, and it is held briefly.
     remembered: Mutex<Remembered>,
 }
@@ -432,6 +499,11 @@ pub(crate) struct Remembered {
 }
 
 impl Court {
+    #[cfg(test)]
+    pub(crate) fn plans(&self) -> &Plans<Setup> {
+        &self.plans
+    }
+
     pub(crate) fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -475,7 +547,7 @@ fn key_of(claim: &ResultClaim, shown: &[u8]) -> [u8; 32] {
 impl ResultVerifier for Court {
     fn costs(&self, program: &[u8]) -> VerifyCosts {
         let none = VerifyCosts { proof: None, rerun: None };
-        Program::from_bytes(program).map_or(none, |program| costs(&program))
+        Program::from_bytes(program).map_or(none, |program| costs_with(&self.plans, &program))
     }
 
     fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool {
@@ -483,7 +555,7 @@ impl ResultVerifier for Court {
         if let Some(verdict) = self.remembered().verdicts.get(&key) {
             return *verdict;
         }
-        let verdict = verify(program, claim, shown).is_ok();
+        let verdict = verify_with(&self.plans, program, claim, shown).is_ok();
         self.remembered().keep(key, verdict);
         verdict
     }

@@ -23,6 +23,7 @@ mod pcs;
 mod products;
 mod proof;
 mod prove;
+mod seed;
 mod setup;
 mod stack;
 mod statement;
@@ -38,6 +39,9 @@ pub use owned::{HiddenWeights, WeightsKey};
 pub(crate) use pcs::HiddenOpening;
 pub use proof::HidingProof;
 pub use prove::{HidingProver, Seeds, ZkProver, ZkSeeds};
+#[cfg(test)]
+pub(crate) use seed::Stream;
+pub use seed::{Purpose, Seed};
 pub(crate) use setup::{HidingSetup, Secrecy};
-pub use statement::{HidingRoot, HidingStatement, InputsCommitment, Seed, Tensors, ZkStatement};
+pub use statement::{HidingRoot, HidingStatement, InputsCommitment, Tensors, ZkStatement};
 pub use verify::{HidingVerifier, Shown, Weights, ZkVerifier};

@@ -36,7 +36,7 @@ pub use codec::{PROOF_BYTES_MAX, Proof};
 pub use error::{ProveError, VerifyError};
 pub use hiding::{
     HiddenWeights, HidingProof, HidingProver, HidingRoot, HidingStatement, HidingVerifier,
-    InputsCommitment, Seed, Seeds, Shown, Tensors, Weights, WeightsKey, ZkProver, ZkSeeds,
+    InputsCommitment, Purpose, Seed, Seeds, Shown, Tensors, Weights, WeightsKey, ZkProver, ZkSeeds,
     ZkStatement, ZkVerifier,
 };
 pub use plan::{BATCH_MAX, PlanError};

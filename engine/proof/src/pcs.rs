@@ -139,8 +139,8 @@ impl Pcs {
         if !config.check_pow_bits() {
             return None;
         }
-        let transform = Radix2DFTSmallBatch::new(1 << config.max_fft_size());
-        let whir = Whir::new(config, transform, Tree::new());
+        // Its factors are computed when something is committed, which no verifier does.
+        let whir = Whir::new(config, Radix2DFTSmallBatch::default(), Tree::new());
         Some(Self { whir, protocol, bits, first_fold })
     }
 

@@ -24,8 +24,10 @@ mod form;
 mod layout;
 mod limits;
 mod normalise;
+mod open;
 mod pinned;
 mod rescale;
+mod steps;
 mod table;
 mod width;
 
@@ -33,10 +35,12 @@ pub(crate) use build::{Hidden, build_pinned};
 pub(crate) use form::{Form, Placed, Source, Spread, Term};
 pub(crate) use layout::Layout;
 pub use limits::{BATCH_MAX, PlanError};
+pub(crate) use limits::{LIMB_BITS, PLANNING_STEPS_MAX};
 pub(crate) use normalise::Normal;
 pub(crate) use pinned::{Pins, Wide};
 pub(crate) use rescale::{Axis, Clamping, Top, half, limb_widths};
-pub(crate) use table::Table;
+pub(crate) use steps::steps;
+pub(crate) use table::{Table, Values};
 pub(crate) use width::build;
 
 use crate::field::F;

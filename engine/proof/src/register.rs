@@ -54,7 +54,7 @@ pub fn verify(
     proof: &[u8],
 ) -> Result<Report, RegisterError> {
     let registered = Registered::new(program)?;
-    let setup = setup(program, &registered)?;
+    let setup = Arc::new(setup(program, &registered)?);
     let verifier = Verifier::with(setup, Some(commitment.clone()));
     Ok(verifier.verify(&statement(&registered, context), proof)?.clone())
 }

@@ -101,7 +101,8 @@ impl Setup {
     ) -> Result<Self, PlanError> {
         let mode = if constants.is_some() { Mode::Public } else { Mode::Committed };
         let id = program.id();
-        Self::of(plan::build(program, batch, constants, Hidden::default())?, mode, id)
+        let plan = plan::build(program, batch, constants, Hidden::default(), &plan::LIMB_BITS)?;
+        Self::of(plan, mode, id)
     }
 
     /// That of a plan; the id stands for what is proven.
@@ -137,6 +138,11 @@ impl Setup {
             return Err(PlanError::Security { asked: SECURITY_BITS_MIN });
         }
         Ok(self)
+    }
+
+    /// Look-ups and entries of tables.
+    pub(crate) fn leaves(&self) -> u64 {
+        1 << self.plan.leaf_bits
     }
 
     /// A transcript that has absorbed what is to be proven, with what.

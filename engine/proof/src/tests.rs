@@ -3,8 +3,10 @@
 mod bytes;
 mod court;
 pub(crate) mod fractions;
+mod large;
 mod lies;
 mod mutants;
+mod planning;
 pub(crate) mod programs;
 pub(crate) mod random;
 pub(crate) mod sponge;

@@ -26,7 +26,7 @@ use tg_types::Hash32;
 /// Verifies proofs about one program and its weights, for one number of inferences.
 #[derive(Debug)]
 pub struct Verifier {
-    setup: Setup,
+    setup: Arc<Setup>,
     weights: Weights,
     digest: Hash32,
 }
@@ -42,8 +42,13 @@ impl Verifier {
     pub fn public(model: impl Into<Arc<Model>>, batch: usize) -> Result<Self, PlanError> {
         let model = model.into();
         let setup = Setup::new(&Arc::new(model.program().clone()), Some(model.constants()), batch)?;
+        Ok(Self::known(Arc::new(setup), model))
+    }
+
+    /// One for a setup with a model.
+    pub(crate) fn known(setup: Arc<Setup>, model: Arc<Model>) -> Self {
         let digest = model.weights_root();
-        Ok(Self { setup, weights: Weights::Public(model), digest })
+        Self { setup, weights: Weights::Public(model), digest }
     }
 
     /// One that has the program and a commitment to its weights, `None` if it has none. The
@@ -54,11 +59,11 @@ impl Verifier {
         commitment: Option<WeightsCommitment>,
         batch: usize,
     ) -> Result<Self, PlanError> {
-        Ok(Self::with(Setup::new(&program.into(), None, batch)?, commitment))
+        Ok(Self::with(Arc::new(Setup::new(&program.into(), None, batch)?), commitment))
     }
 
     /// One for a setup with committed weights.
-    pub(crate) fn with(setup: Setup, commitment: Option<WeightsCommitment>) -> Self {
+    pub(crate) fn with(setup: Arc<Setup>, commitment: Option<WeightsCommitment>) -> Self {
         let none = || WeightsCommitment::of(std::iter::empty()).digest();
         let digest = commitment.as_ref().map_or_else(none, WeightsCommitment::digest);
         Self { setup, weights: Weights::Committed(commitment), digest }
@@ -74,7 +79,7 @@ impl Verifier {
     /// proportion.
     #[must_use]
     pub fn leaves(&self) -> u64 {
-        1 << self.setup.plan.leaf_bits
+        self.setup.leaves()
     }
 
     /// Verifies the bytes of a proof.
@@ -420,7 +425,8 @@ impl Verifier {
     /// A mutant that absorbs neither which program nor which weights it has.
     pub(crate) fn without_model(mut self) -> Self {
         self.digest = Hash32::new([0; 32]);
-        self.setup.program = Hash32::new([0; 32]);
+        let setup = Arc::get_mut(&mut self.setup).expect("nobody else has it");
+        setup.program = Hash32::new([0; 32]);
         self
     }
 }

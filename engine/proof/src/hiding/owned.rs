@@ -7,16 +7,16 @@
 //! every part, where it hides rows of the code ([`super::stack::Stack::of_weights`]).
 
 use super::pcs::{HiddenKept, HiddenOpening, HidingPcs};
+use super::seed::{Purpose, Seed, Stream};
 use super::setup::{HidingSetup, noise};
 use super::stack::{Piece, Stack};
-use super::statement::{HidingRoot, Seed};
+use super::statement::HidingRoot;
 use crate::error::VerifyError;
 use crate::field::{EF, F};
 use crate::pcs::{Root, Sponge};
 use crate::plan::{Column, Role, Tree};
 use crate::statement::check_all;
 use crate::witness::{numbers, spread_out};
-use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tg_tensor::program::Spec;
 use tg_tensor::{Model, Tensor};
@@ -121,9 +121,10 @@ impl Owned {
     fn commit(
         &self,
         setup: &HidingSetup,
-        mut rng: StdRng,
+        seed: &Seed,
         numbers: impl Fn(&Column) -> Vec<i32>,
     ) -> Sealed {
+        let mut rng = seed.generator(Stream::Noise, 0);
         let cells = self.stack.fill(|piece, len| match piece {
             Piece::Column(column) => {
                 let column = &setup.plan.columns[column.0];
@@ -133,7 +134,7 @@ impl Owned {
                 noise(&mut rng, len)
             }
         });
-        self.commit_cells(cells, StdRng::from_rng(&mut rng))
+        self.commit_cells(cells, seed.generator(Stream::Commitment, 0))
     }
 
     /// Commits to all cells of the stack.
@@ -254,7 +255,11 @@ impl HidingSetup {
             let tensors = tensors.iter().filter_map(|tensors| tensors.get(place?));
             tensors.flat_map(numbers).collect()
         };
-        Ok(Some(owned.commit(self, seed.generator(&bytes), all)))
+        let purpose = if tree == Tree::Inputs { Purpose::Inputs } else { Purpose::Outputs };
+        // A root is good for one proof, so no other program or batch may give the same.
+        let batch = (expected as u64).to_be_bytes();
+        let seed = seed.bound(purpose, &[self.program().as_bytes(), &batch, &bytes]);
+        Ok(Some(owned.commit(self, &seed, all)))
     }
 
     /// Commits to a model's weights; `None` if the verifier has them.
@@ -269,10 +274,11 @@ impl HidingSetup {
             | Role::Range(..)
             | Role::Filler => Vec::new(),
         };
-        let mut data = key.openings.to_be_bytes().to_vec();
+        let mut data = Vec::new();
         for tensor in model.constants() {
             tensor.append_bytes(0..tensor.len(), &mut data);
         }
-        Some(owned.commit(self, key.seed.generator(&data), of))
+        let seed = key.seed.bound(Purpose::Weights, &[&key.openings.to_be_bytes(), &data]);
+        Some(owned.commit(self, &seed, of))
     }
 }

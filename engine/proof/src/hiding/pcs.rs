@@ -76,15 +76,12 @@ impl HidingPcs {
         let mut tried = rates.flat_map(|rate| targets.clone().map(move |target| (rate, target)));
         tried.find_map(|(rate_bits, target)| {
             let config = config(bits, rate_bits, target)?;
+            // Its factors are computed when something is committed, which no verifier does.
             let transform = Radix2DFTSmallBatch::default();
-            let mut pcs = Self { config, transform, rate_bits, claims };
+            let pcs = Self { config, transform, rate_bits, claims };
             let holds = pcs.config.validate_initial_claims(claims).is_ok();
             let is_sound = pcs.soundness() >= least;
-            if !holds || !is_sound || !pcs.config.check_pow_bits() {
-                return None;
-            }
-            pcs.transform = Radix2DFTSmallBatch::new(1 << pcs.config.max_fft_size());
-            Some(pcs)
+            (holds && is_sound && pcs.config.check_pow_bits()).then_some(pcs)
         })
     }
 

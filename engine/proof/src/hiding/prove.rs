@@ -4,9 +4,10 @@ use super::last;
 use super::owned::{HiddenWeights, Owned, Sealed, WeightsKey};
 use super::pads::Pads;
 use super::proof::HidingProof;
+use super::seed::{Purpose, Seed, Stream};
 use super::setup::{HidingSetup, Secrecy, noise};
 use super::stack::{self, MASK_BITS, Piece, Stack, coordinate};
-use super::statement::{HidingRoot, HidingStatement, Seed, Tensors, ZkStatement};
+use super::statement::{HidingRoot, HidingStatement, Tensors, ZkStatement};
 use super::verify::Shown;
 use super::walk::Walk;
 use crate::claims::Challenges;
@@ -18,8 +19,7 @@ use crate::sumcheck::{self, ProductTerm, SumProof};
 use crate::transcript::Transcript;
 use crate::witness::Witness;
 use p3_multi_stark::fractional_gkr::FractionGkrLayerProof;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use tg_tensor::{Model, Options, Runner, Tensor};
@@ -231,10 +231,11 @@ impl ZkProver {
         let setup = &self.setup;
         let plan = &setup.plan;
         let roots: Vec<_> = owned.iter().map(|sealed| sealed.root.clone()).collect();
-        let mut rng = seed.generator(setup.digest(statement, &roots).as_bytes());
+        let digest = setup.digest(statement, &roots);
+        let seed = seed.bound(Purpose::Proof, &[digest.as_bytes()]);
         let mut transcript = setup.begin(statement, &roots);
-        let mut secrets = Secrets::new(plan, &mut rng);
-        let Sealed { root, kept } = self.commit_run(witness, &secrets, &mut rng);
+        let mut secrets = Secrets::new(plan, &seed);
+        let Sealed { root, kept } = self.commit_run(witness, &secrets, &seed);
         setup.run.absorb(&root, transcript.sponge());
 
         let mut walk = Walk::new(plan, &mut transcript);
@@ -274,26 +275,28 @@ impl ZkProver {
         let (last, ended) = last::prove(terms, setup.rounds(), masks, &mut transcript);
         let sponge = transcript.sponge();
         let points = ended.run_points(&setup.run_stack);
-        let opening = setup.run.open(&root, kept, points, StdRng::from_rng(&mut rng), sponge);
-        let open = |(part, sealed): (&Owned, Sealed)| {
+        let rng = seed.generator(Stream::Opening, 0);
+        let opening = setup.run.open(&root, kept, points, rng, sponge);
+        let open = |(index, (part, sealed)): (u32, (&Owned, Sealed))| {
             let point = ended.stack_point(&part.stack);
-            part.open(sealed, point, StdRng::from_rng(&mut rng), sponge)
+            part.open(sealed, point, seed.generator(Stream::Opening, index), sponge)
         };
-        let owned = setup.owned.iter().zip(owned).map(open).collect();
+        let owned = (1..).zip(setup.owned.iter().zip(owned)).map(open).collect();
         HidingProof { root, lookups, products, claims, lower, factors, last, opening, owned }
     }
 
     /// Commits to the run, pads, masks and noise.
-    fn commit_run(&self, witness: &Witness, secrets: &Secrets, rng: &mut StdRng) -> Sealed {
+    fn commit_run(&self, witness: &Witness, secrets: &Secrets, seed: &Seed) -> Sealed {
+        let mut rng = seed.generator(Stream::Noise, 0);
         let (plan, stack) = (&self.setup.plan, &self.setup.run_stack);
         let cells = stack.fill(|piece, len| match piece {
             Piece::Column(column) => witness.column(plan, &plan.columns[column.0]),
             Piece::Pads(place) => coordinate(secrets.pads.all(), place, len),
             Piece::Mask(place) => coordinate(&secrets.mask, place, len),
             Piece::Blind(place) => coordinate(&secrets.blind, place, len),
-            Piece::Noise => noise(rng, len),
+            Piece::Noise => noise(&mut rng, len),
         });
-        let (root, kept) = self.setup.run.commit(cells, StdRng::from_rng(rng));
+        let (root, kept) = self.setup.run.commit(cells, seed.generator(Stream::Commitment, 0));
         Sealed { root, kept }
     }
 
@@ -331,10 +334,15 @@ struct Secrets {
 }
 
 impl Secrets {
-    fn new(plan: &Plan, rng: &mut StdRng) -> Self {
-        let mut random = |len: usize| (0..len).map(|_| rng.random()).collect::<Vec<EF>>();
-        let pads = Pads::new(random(stack::pads(plan)));
-        Self { pads, mask: random(1 << MASK_BITS), blind: random(1 << MASK_BITS) }
+    fn new(plan: &Plan, seed: &Seed) -> Self {
+        let random = |stream: Stream, len: usize| {
+            let mut rng = seed.generator(stream, 0);
+            (0..len).map(|_| rng.random()).collect::<Vec<EF>>()
+        };
+        let pads = Pads::new(random(Stream::Pads, stack::pads(plan)));
+        let (mask, blind) =
+            (random(Stream::Mask, 1 << MASK_BITS), random(Stream::Blind, 1 << MASK_BITS));
+        Self { pads, mask, blind }
     }
 }
 

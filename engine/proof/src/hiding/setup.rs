@@ -1,7 +1,7 @@
 //! What is derived once for a program, its weights, what is hidden, and a number of inferences.
 
 use super::last::RUN_CLAIMS;
-use super::owned::Owned;
+use super::owned::{HiddenWeights, Owned};
 use super::pcs::{HidingPcs, OPENING_BITS_OF_MANY, OPENING_BITS_OF_TWO};
 use super::stack::Stack;
 use super::statement::{HidingRoot, ZkStatement};
@@ -49,6 +49,8 @@ pub(crate) struct HidingSetup {
     program: Hash32,
     /// The root of the weights that the verifier has.
     pub(crate) weights: Hash32,
+    /// How many openings the commitment to the weights is made for.
+    openings: u16,
 }
 
 impl HidingSetup {
@@ -62,7 +64,7 @@ impl HidingSetup {
         let id = program.id();
         let hidden = Hidden { run: true, inputs: secrecy.inputs, outputs: secrecy.outputs };
         let constants = model.as_ref().map(|model| model.constants());
-        let plan = plan::build(program, batch, constants, hidden)?;
+        let plan = plan::build(program, batch, constants, hidden, &plan::LIMB_BITS)?;
         Self::of(plan, id, model, secrecy)
     }
 
@@ -99,7 +101,8 @@ impl HidingSetup {
             return Err(refused());
         }
         let weights = model.as_ref().map_or(Hash32::new([0; 32]), |model| model.weights_root());
-        Ok(Self { plan, run_stack, run, owned, report, model, program, weights })
+        let openings = secrecy.weights.unwrap_or(0);
+        Ok(Self { plan, run_stack, run, owned, report, model, program, weights, openings })
     }
 
     /// Variables of the last sum-check.
@@ -112,6 +115,11 @@ impl HidingSetup {
         self.model.as_ref().map_or(&[], |model| model.constants())
     }
 
+    /// What stands for the program in statements.
+    pub(crate) fn program(&self) -> &Hash32 {
+        &self.program
+    }
+
     /// What is committed of a kind; `None` if that is shown.
     pub(crate) fn owned(&self, tree: Tree) -> Option<&Owned> {
         self.owned.iter().find(|owned| owned.tree == tree)
@@ -121,8 +129,11 @@ impl HidingSetup {
     pub(crate) fn digest(&self, statement: &ZkStatement, roots: &[Root]) -> Hash32 {
         let mut all = self.owned.iter().zip(roots);
         let root = all.find(|(owned, _)| owned.tree == Tree::Weights);
-        let root = root.map(|(_, root)| Hash32::new(HidingRoot::of(root).to_bytes()));
-        let weights = root.unwrap_or(self.weights);
+        // The number of openings is a part of the commitment: a proof about it is none about the
+        // same root with more of them.
+        let commitment = |root| HiddenWeights { root, openings: self.openings }.id();
+        let committed = root.map(|(_, root)| commitment(HidingRoot::of(root)));
+        let weights = committed.unwrap_or(self.weights);
         statement.digest(&self.program, &weights, self.plan.batch)
     }
 

@@ -6,39 +6,12 @@ use crate::pcs::Root;
 use crate::plan::{Holder, Plan};
 use crate::statement::{PROOF_FORMAT, check_all};
 use p3_field::{PrimeCharacteristicRing, PrimeField32};
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 use tg_tensor::Tensor;
 use tg_tensor::program::Spec;
 use tg_types::Hash32;
 use tg_types::hash::{Tag, tagged};
 
 const STATEMENT_TAG: Tag = Tag::new("tensorgrid/proof-hiding-statement");
-const SEED_TAG: Tag = Tag::new("tensorgrid/proof-hiding-seed");
-
-/// Where randomness comes from: 32 bytes from the system's generator, used for one thing, known to
-/// nobody from whom that thing is to be hidden.
-pub struct Seed([u8; 32]);
-
-impl Seed {
-    /// A seed of these bytes.
-    #[must_use]
-    pub fn new(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// A generator for one purpose. Should a seed be used again, then at least not for other
-    /// `data` with the same randomness.
-    pub(crate) fn generator(&self, data: &[u8]) -> StdRng {
-        StdRng::from_seed(*tagged(SEED_TAG, &[&self.0, data]).as_bytes())
-    }
-}
-
-impl std::fmt::Debug for Seed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Seed(hidden)")
-    }
-}
 
 /// A hiding commitment to the inputs, or outputs, of all inferences. One proof may be made about
 /// it: a second one would show more than it hides.

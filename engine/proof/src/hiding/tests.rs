@@ -7,6 +7,7 @@ mod weights;
 
 use super::owned::Sealed;
 use super::pcs::HiddenOpening;
+use super::seed::Stream;
 use super::{
     HidingProof, HidingProver, HidingStatement, HidingVerifier, InputsCommitment, Seed, Seeds,
 };
@@ -111,7 +112,7 @@ fn inputs_commitment_is_the_golden_one() {
     let verifier = HidingVerifier::new(Net::Dense.model(), 1).expect("it can be verified");
     let found = verifier.commit(&[Net::Dense.inputs(0)], &seeds(7).inputs).expect("they fit");
     let golden =
-        expect_test::expect!["0ea6e4f83bb3edb92aa6e8bd4c3ff1046cd7564660136b0928b98e28782aa8fa"];
+        expect_test::expect!["25dfcc483ff04ae000251a450238703812879062097d73134695bb3655089109"];
     golden.assert_eq(&tg_types::Hash32::new(found.to_bytes()).to_string());
     assert_eq!(InputsCommitment::from_bytes(&found.to_bytes()), Some(found));
     assert_eq!(InputsCommitment::from_bytes(&[0xff; 32]), None);
@@ -216,7 +217,8 @@ fn inputs_out_of_their_range_are_refused() {
     let mut half = lie.clone();
     half.values[0][0] = honest.values[0][0];
     for shown in [&honest, &lie, &half] {
-        let sealed = setup.owned[0].commit_cells(cells.clone(), seeds(3).proof.generator(&[]));
+        let sealed = setup.owned[0]
+            .commit_cells(cells.clone(), seeds(3).proof.generator(Stream::Commitment, 0));
         let inputs = InputsCommitment::of(&sealed.root);
         let statement = HidingStatement { inputs, ..proven.statement.clone() };
         let (prover, seed) = (proven.prover.inner(), seeds(7).proof);

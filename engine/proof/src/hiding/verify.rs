@@ -3,8 +3,9 @@
 use super::last;
 use super::owned::HiddenWeights;
 use super::proof::HidingProof;
+use super::seed::Seed;
 use super::setup::{HidingSetup, Secrecy};
-use super::statement::{HidingRoot, HidingStatement, InputsCommitment, Seed, ZkStatement};
+use super::statement::{HidingRoot, HidingStatement, InputsCommitment, ZkStatement};
 use super::walk::Walk;
 use crate::claims::Publics;
 use crate::error::VerifyError;

@@ -4,9 +4,8 @@ use super::layout::layouts;
 use super::limits::{CLEAR_MAX, LEAF_BITS_MAX, LIMB_BITS_MAX, PlanError, TABLES_MAX};
 use super::rescale::{Axis, Keys, Reach};
 use super::{
-    At, Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup,
-    Normal, Opened, Pins, Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Times,
-    Tree, Wide,
+    Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup, Normal,
+    Pins, Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Times, Tree, Wide,
 };
 use crate::field::{F, bits_of};
 use crate::pcs::{FOLD, STACK_BITS_MAX, STACK_BITS_MIN};
@@ -81,20 +80,22 @@ pub(super) struct Builder {
     small_bits: usize,
     /// Bundles of each commitment.
     bundles: [usize; Tree::ALL.len()],
+    /// The first output that is each value.
+    outputs: BTreeMap<ValueId, usize>,
     pub(super) tables: Vec<Table>,
+    /// Where tables are that are asked for again, but for those that clamp.
+    places: BTreeMap<Table, usize>,
     /// Entries of tables that were asked for.
     entries: u64,
     /// The keys of tables that clamp.
     pub(super) allowed: BTreeMap<usize, Keys>,
     pub(super) groups: Vec<Group>,
     pub(super) products: Vec<Product>,
-    equations: Vec<Equation>,
+    pub(super) equations: Vec<Equation>,
     pub(super) rescales: BTreeMap<usize, Rescaled>,
     pub(super) normals: BTreeMap<usize, Normal>,
     pub(super) checks: Vec<Check>,
     pub(super) wides: BTreeMap<usize, Wide>,
-    /// Openings by column.
-    openings: Vec<(ColumnId, At)>,
 }
 
 impl Builder {
@@ -122,7 +123,9 @@ impl Builder {
             columns: Vec::new(),
             small_bits: 0,
             bundles: [0; Tree::ALL.len()],
+            outputs: BTreeMap::new(),
             tables: Vec::new(),
+            places: BTreeMap::new(),
             entries: 0,
             allowed: BTreeMap::new(),
             groups: Vec::new(),
@@ -132,7 +135,6 @@ impl Builder {
             normals: BTreeMap::new(),
             checks: Vec::new(),
             wides: BTreeMap::new(),
-            openings: Vec::new(),
         };
         builder.hold()?;
         Ok(builder)
@@ -142,6 +144,9 @@ impl Builder {
     fn hold(&mut self) -> Result<(), PlanError> {
         let program = self.program.clone();
         self.check_outputs()?;
+        for (index, output) in program.outputs().iter().enumerate() {
+            self.outputs.entry(output.value).or_insert(index);
+        }
         let mut needed = super::pinned::needed(&program);
         for (index, pinned) in self.pins.iter().flat_map(|pins| &pins.needed).enumerate() {
             needed[program.value_of_constant(index).index()] = *pinned;
@@ -149,7 +154,7 @@ impl Builder {
         self.small_bits = self.small_bits(&needed);
         for (index, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
             let value = ValueId { number: index as u32 };
-            let output = program.outputs().iter().position(|output| output.value == value);
+            let output = self.outputs.get(&value).copied();
             self.holders[index] = match (program.place(value), output) {
                 (Some(Place::Input(input)), _) if self.hidden.inputs => {
                     Holder::Column(self.hidden_input(value, input)?)
@@ -178,15 +183,25 @@ impl Builder {
         }
         let constants = self.program.constants().len();
         let values = (0..constants).map(|index| self.program.value_of_constant(index).index());
-        let sizes: Vec<usize> =
-            values.filter(|value| needed[*value]).map(|value| self.layouts[value].bits()).collect();
+        // Constants may be many, their sizes are few. Where several divide equally well, the size
+        // that comes first is taken.
+        let mut sizes: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut order = Vec::new();
+        for value in values.filter(|value| needed[*value]) {
+            let bits = self.layouts[value].bits();
+            let count = sizes.entry(bits).or_insert(0);
+            if *count == 0 {
+                order.push(bits);
+            }
+            *count += 1;
+        }
         let cells = |wanted: &dyn Fn(usize) -> bool| -> u64 {
-            let all: u64 =
-                sizes.iter().filter(|bits| wanted(**bits)).map(|bits| 1_u64 << bits).sum();
+            let counted = sizes.iter().filter(|(bits, _)| wanted(**bits));
+            let all: u64 = counted.map(|(bits, count)| *count << bits).sum();
             if all == 0 { 0 } else { all.next_power_of_two().max(1 << STACK_BITS_MIN) }
         };
         let divided = |at: usize| cells(&|bits| bits < at) + cells(&|bits| bits >= at);
-        let best = sizes.iter().copied().min_by_key(|bits| divided(*bits)).unwrap_or(0);
+        let best = order.into_iter().min_by_key(|bits| divided(*bits)).unwrap_or(0);
         if divided(best) * 3 <= divided(0) * 2 { best } else { 0 }
     }
 
@@ -250,7 +265,7 @@ impl Builder {
             return Vec::new();
         }
         let value = self.program.value_of(operation);
-        let is_made = self.program.outputs().iter().any(|output| output.value == value);
+        let is_made = self.outputs.contains_key(&value);
         let (apart, mut found) = (self.hidden.outputs && is_made, Vec::new());
         let bundle = if count == 0 && apart { 0 } else { self.bundle(Tree::Run) };
         for place in 0..count {
@@ -305,12 +320,13 @@ impl Builder {
 
     /// The table, which is shared if it is there already.
     pub(super) fn table(&mut self, table: Table) -> usize {
-        let found = self.tables.iter().position(|other| *other == table);
+        let found = self.places.get(&table).copied();
         let is_written = matches!(table, Table::Entries { .. } | Table::Pairs { .. });
         if is_written || found.is_none() {
             self.entries = self.entries.saturating_add(1 << table.bits());
         }
         found.unwrap_or_else(|| {
+            self.places.insert(table.clone(), self.tables.len());
             self.tables.push(table);
             self.tables.len() - 1
         })
@@ -414,8 +430,9 @@ impl Builder {
             Some(Place::Operation(operation)) => Some(&self.program.operations()[operation]),
             Some(Place::Input(_) | Place::Constant(_)) | None => None,
         };
-        let parts = |operation: &Operation| (operation.spec, operation.primitive.clone());
-        a == b || made(a).is_some_and(|made_a| made(b).map(parts) == Some(parts(made_a)))
+        let is_alike =
+            |a: &Operation, b: &Operation| (a.spec, &a.primitive) == (b.spec, &b.primitive);
+        a == b || made(a).zip(made(b)).is_some_and(|(a, b)| is_alike(a, b))
     }
 
     /// The range of a value that an offset is added to.
@@ -510,8 +527,8 @@ impl Builder {
 
     fn finish(mut self) -> Result<Plan, PlanError> {
         let (multiplicities, leaf_bits) = self.leaves()?;
-        self.open();
-        let opened = Tree::ALL.map(|tree| self.opened(tree));
+        let openings = self.openings();
+        let opened = Tree::ALL.map(|tree| self.opened(tree, &openings));
         Ok(Plan {
             program: self.program,
             batch: self.batch,
@@ -583,182 +600,5 @@ impl Builder {
             }
         }
         Ok(())
-    }
-
-    fn opened(&self, tree: Tree) -> Vec<Opened> {
-        let mut all: Vec<Opened> = Vec::new();
-        let of_tree = |(column, _): &&(ColumnId, At)| self.columns[column.0].tree == tree;
-        let mut openings: Vec<_> = self.openings.iter().filter(of_tree).copied().collect();
-        openings.sort_by_key(|(column, at)| (self.columns[column.0].bundle, *at, *column));
-        openings.dedup();
-        for (column, at) in openings {
-            let bundle = self.columns[column.0].bundle;
-            match all.last_mut() {
-                Some(last) if (last.bundle, last.at) == (bundle, at) => last.columns.push(column),
-                Some(_) | None => all.push(Opened { bundle, at, columns: vec![column] }),
-            }
-        }
-        all
-    }
-
-    /// Finds out which column is opened where.
-    fn open(&mut self) {
-        let mut found: Vec<(ColumnId, At)> = Vec::new();
-        for group in &self.groups {
-            for term in group.forms().flat_map(|form| &form.terms) {
-                self.open_term(group, term, &mut found);
-            }
-        }
-        for (index, product) in self.products.iter().enumerate() {
-            self.open_product(index, product, &mut found);
-        }
-        for check in &self.checks {
-            match *check {
-                Check::Copy(operation) => self.sources(Holder::Moved(operation), &mut found),
-                Check::Padding(column) => {
-                    found.extend([(column, At::Functional), (column, At::Checks)]);
-                }
-                Check::Clear(_) | Check::Max(_) | Check::Equation(_) => {}
-            }
-        }
-        for equation in &self.equations {
-            self.open_form(&equation.rest, At::Functional, &mut found);
-        }
-        for index in 0..self.columns.len() {
-            let column = ColumnId(index);
-            let is_multiplicity = matches!(self.columns[index].role, Role::Multiplicity(_));
-            let is_table = self.tables.iter().any(|table| match table {
-                Table::Secret { column: other, .. } => *other == column,
-                Table::Range { .. }
-                | Table::Clamp { .. }
-                | Table::Blocks { .. }
-                | Table::Pairs { .. }
-                | Table::Entries { .. } => false,
-            });
-            if is_multiplicity || is_table {
-                found.push((column, At::Lookups));
-            } else if found.iter().all(|(other, _)| *other != column) {
-                // A commitment opens every table; this one is opened for nothing.
-                found.push((column, At::Functional));
-            }
-        }
-        self.openings = found;
-    }
-
-    fn open_term(&self, group: &Group, term: &super::Term, found: &mut Vec<(ColumnId, At)>) {
-        let is_plain = term.spread == super::Spread::One;
-        match term.source {
-            Source::Column(column) if is_plain => found.push((column, At::Lookups)),
-            Source::Column(column) => found.push((column, At::Functional)),
-            Source::Value(value) => match self.held(value) {
-                Some(column) if self.layouts[value.index()] == group.layout => {
-                    found.push((column, At::Lookups));
-                }
-                Some(_) | None => self.sources(self.holders[value.index()], found),
-            },
-            Source::Tap(operation, _) | Source::Accumulator(operation) => {
-                let primitive = &self.program.operations()[operation].primitive;
-                let is_product = matches!(
-                    primitive,
-                    Primitive::Linear { .. } | Primitive::MatMul { .. } | Primitive::Product { .. }
-                );
-                if !is_product {
-                    self.reads_of(operation, found);
-                }
-            }
-            Source::Condition(operation) | Source::Index(operation) => {
-                self.reads_of(operation, found);
-            }
-            Source::Placed(placed) => self.reads_of(placed.operation, found),
-            Source::Beside(_, column) => found.push((column, At::Functional)),
-        }
-    }
-
-    /// What the forms of an equation read; `at` is where columns of its layout are opened.
-    fn open_form(&self, form: &Form, at: At, found: &mut Vec<(ColumnId, At)>) {
-        for term in &form.terms {
-            match term.source {
-                Source::Column(column) => found.push((column, at)),
-                Source::Value(value) => self.sources(self.holders[value.index()], found),
-                Source::Beside(_, column) => found.push((column, At::Functional)),
-                Source::Tap(operation, _)
-                | Source::Accumulator(operation)
-                | Source::Condition(operation)
-                | Source::Index(operation) => self.reads_of(operation, found),
-                Source::Placed(placed) => self.reads_of(placed.operation, found),
-            }
-        }
-    }
-
-    fn open_product(&self, index: usize, product: &Product, found: &mut Vec<(ColumnId, At)>) {
-        match &product.kind {
-            ProductKind::Linear(shape) => {
-                match self.held(shape.x) {
-                    Some(column) if shape.reads_plainly => {
-                        found.push((column, At::Product(index)));
-                    }
-                    Some(_) | None => self.sources(self.holders[shape.x.index()], found),
-                }
-                match shape.secret {
-                    Secret::General => self.sources(self.holders[shape.weights.index()], found),
-                    Secret::Point(column) => found.push((column, At::Product(index))),
-                    Secret::Slice(column) => found.push((column, At::Slice(index))),
-                }
-                if let Some(bias) = shape.bias {
-                    self.sources(self.holders[bias.index()], found);
-                }
-            }
-            ProductKind::Max(shape) => {
-                for source in shape.taps.iter().chain([&shape.made]) {
-                    match *source {
-                        Source::Column(column) => found.push((column, At::Product(index))),
-                        Source::Value(value) => {
-                            if let Holder::Column(column) = self.holders[value.index()] {
-                                found.push((column, At::Product(index)));
-                            }
-                        }
-                        Source::Tap(operation, _)
-                        | Source::Accumulator(operation)
-                        | Source::Condition(operation)
-                        | Source::Index(operation) => self.reads_of(operation, found),
-                        Source::Placed(placed) => self.reads_of(placed.operation, found),
-                        Source::Beside(_, column) => found.push((column, At::Functional)),
-                    }
-                }
-            }
-            ProductKind::Times(times) => {
-                for form in &times.factors {
-                    self.open_form(form, At::Product(index), found);
-                }
-            }
-            ProductKind::MatMul(_) | ProductKind::Elements { .. } => {
-                self.reads_of(product.operation, found);
-            }
-        }
-    }
-
-    fn reads_of(&self, operation: usize, found: &mut Vec<(ColumnId, At)>) {
-        for read in self.program.operations()[operation].primitive.reads() {
-            self.sources(self.holders[read.index()], found);
-        }
-    }
-
-    /// The column of a value, if it has one.
-    fn held(&self, value: ValueId) -> Option<ColumnId> {
-        let Holder::Column(column) = self.holders[value.index()] else { return None };
-        Some(column)
-    }
-
-    /// The columns that a functional on a value reaches.
-    fn sources(&self, holder: Holder, found: &mut Vec<(ColumnId, At)>) {
-        match holder {
-            Holder::Column(column) => found.push((column, At::Functional)),
-            Holder::Moved(operation) => {
-                for read in self.program.operations()[operation].primitive.reads() {
-                    self.sources(self.holders[read.index()], found);
-                }
-            }
-            Holder::Input(_) | Holder::Constant(_) | Holder::Output(_) | Holder::Dead => {}
-        }
     }
 }

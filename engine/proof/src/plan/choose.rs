@@ -23,7 +23,7 @@ use super::limits::{PlanError, STEP_TAPS_MAX, TABLE_MAX, TAPS_MAX};
 use super::rescale::Axis;
 use super::{
     Check, ColumnId, Form, Holder, Lookup, MatMulShape, MaxShape, Placed, Product, ProductKind,
-    Source, Spread, Table,
+    Source, Spread, Table, Values,
 };
 use crate::field::{F, PRIME, bits_of, int};
 use p3_field::{Field, PrimeCharacteristicRing};
@@ -117,7 +117,7 @@ impl Builder {
             return Err(PlanError::Wide { operation, numbers, most: TABLE_MAX });
         }
         let Some(flag) = self.columns_of(operation, 1).first().copied() else { return Ok(()) };
-        let values = (spec.lo..=spec.hi).map(|number| i32::from(number != 0)).collect();
+        let values = Values::NotZero { lo: spec.lo, hi: spec.hi };
         let table = self.table(Table::Entries { from: spec.lo.into(), values });
         let key = Form::of(Source::Condition(operation));
         let values = [Form::of(Source::Column(flag)), Form::default()];

@@ -2,10 +2,11 @@
 
 use crate::field::{EF, bits_of, eq_table};
 use crate::pcs::FOLD;
-use tg_tensor::program::{Place, Primitive, Program};
+use std::collections::BTreeMap;
+use tg_tensor::program::{Place, Primitive, Program, ValueId};
 
 /// A number of places, padded to a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Side {
     pub(crate) len: usize,
     pub(crate) bits: usize,
@@ -24,7 +25,7 @@ impl Side {
 
 /// The inferences, and the sides of one inference's elements; each padded to a power of two. The
 /// bits of a cell's number are those of the sides, slowest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Layout {
     batch: Side,
     sides: Vec<Side>,
@@ -150,22 +151,29 @@ fn real(point: &[EF], len: usize) -> Vec<EF> {
     table
 }
 
+/// How the first operation that multiplies with a constant sees it: columns, taps, channels.
+fn weight_views(program: &Program) -> BTreeMap<ValueId, [usize; 3]> {
+    let mut views = BTreeMap::new();
+    for operation in program.operations() {
+        let Primitive::Linear { weights, window, columns, groups, .. } = &operation.primitive
+        else {
+            continue;
+        };
+        let each = (window.channels / groups) as usize;
+        views.entry(*weights).or_insert([*columns as usize, window.taps() as usize, each]);
+    }
+    views
+}
+
 /// The layout of every value: as the operation sees it that makes it, or that multiplies with it.
 pub(super) fn layouts(program: &Program, batch: usize) -> Vec<Layout> {
     let mut layouts: Vec<Layout> = Vec::new();
     for input in program.inputs() {
         layouts.push(Layout::new(batch, &[1, input.spec.elements()]));
     }
+    let views = weight_views(program);
     for (index, constant) in program.constants().iter().enumerate() {
-        let value = program.value_of_constant(index);
-        let view = program.operations().iter().find_map(|operation| {
-            let Primitive::Linear { weights, window, columns, groups, .. } = &operation.primitive
-            else {
-                return None;
-            };
-            let each = (window.channels / groups) as usize;
-            (*weights == value).then_some([*columns as usize, window.taps() as usize, each])
-        });
+        let view = views.get(&program.value_of_constant(index));
         let sides = view.map_or(vec![1, constant.spec.elements()], |view| view.to_vec());
         layouts.push(Layout::new(1, &sides));
     }

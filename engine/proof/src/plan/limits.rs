@@ -15,6 +15,10 @@ pub(crate) const TABLE_MAX: i64 = 1 << 20;
 /// operation that asks for it. Planning takes time of a block, and must end soon for any program.
 pub(crate) const TABLES_MAX: u64 = 1 << 22;
 
+/// The most steps of planning a stranger's program ([`super::steps`]). Up to four plans are made
+/// and compared, while a block is executed.
+pub(crate) const PLANNING_STEPS_MAX: u64 = 1 << 20;
+
 /// The bits of a limb where values are few: tables of 4,096 entries are small beside those of most
 /// networks.
 pub(crate) const LIMB_BITS_MAX: u8 = 12;

@@ -37,7 +37,7 @@
 use super::build::Builder;
 use super::limits::{LIMB_BITS_MAX, PlanError, TABLE_MAX};
 use super::rescale::{Reach, half, limbs, summed};
-use super::{ColumnId, Form, Layout, Lookup, Placed, Source, Table};
+use super::{ColumnId, Form, Layout, Lookup, Placed, Source, Table, Values};
 use crate::field::{F, PRIME, bits_of, int};
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
@@ -329,8 +329,7 @@ impl Builder {
 
     /// That a limb has at most the bits of a width, which is given as a power of two.
     fn limb_of_width(&mut self, layout: &Layout, what: Lookup, limb: ColumnId, width: Form) {
-        let largest = |number: i32| 1 << number.ilog2();
-        let values = (1..2 << STEP_BITS).map(largest).collect();
+        let values = Values::Powers((2 << STEP_BITS) - 1);
         let table = self.table(Table::Entries { from: 1, values });
         let mut key = width.clone();
         key.add(Source::Column(limb), F::ONE);

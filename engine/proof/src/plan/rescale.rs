@@ -51,7 +51,7 @@
 
 use super::build::Builder;
 use super::limits::{LIMB_BITS_MAX, PlanError, TABLE_MAX};
-use super::{ColumnId, Form, Lookup, Rescaled, Source, Spread, Table};
+use super::{ColumnId, Form, Lookup, Rescaled, Source, Spread, Table, Values};
 use crate::field::{F, PRIME, bits_of, halved, int};
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
@@ -472,12 +472,9 @@ impl Builder {
     /// the largest or smallest of it.
     pub(super) fn signed(&mut self, operation: usize, sign: ColumnId) {
         let spec = self.spec_of(operation);
-        let mut values = vec![0_i32; (i64::from(spec.hi) - i64::from(spec.lo) + 3) as usize];
-        if let [first, .., last] = values.as_mut_slice() {
-            (*first, *last) = (-1, 1);
-        }
+        let values = Values::Ends((i64::from(spec.hi) - i64::from(spec.lo) + 3) as usize);
         let from = i64::from(spec.lo) - 1;
-        let table = self.table(Table::Entries { from, values: values.into() });
+        let table = self.table(Table::Entries { from, values });
         let mut key = Form::of(Source::Value(self.program.value_of(operation)));
         key.add(Source::Column(sign), F::ONE);
         let values = [Form::of(Source::Column(sign)), Form::default()];

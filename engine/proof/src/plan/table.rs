@@ -8,9 +8,55 @@ use std::sync::Arc;
 /// Variables of the smallest table: enough for the first round of a large commitment.
 const TABLE_BITS_MIN: usize = 6;
 
+/// Values by place. Those that follow from their place are not written down: a few bytes of a
+/// program ask for a million of them, and planning it must not take longer than reading it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Values {
+    /// Written down.
+    Written(Arc<[i32]>),
+    /// 0 at the place of the number 0 and 1 at all others, for the numbers of a range.
+    NotZero {
+        /// The smallest number.
+        lo: i32,
+        /// The largest number.
+        hi: i32,
+    },
+    /// So many, -1 at the first place, 1 at the last and 0 between them.
+    Ends(usize),
+    /// The largest powers of two within 1 and the numbers that follow it, so many.
+    Powers(usize),
+}
+
+impl Values {
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Written(values) => values.len(),
+            Self::NotZero { lo, hi } => (i64::from(*hi) - i64::from(*lo) + 1) as usize,
+            Self::Ends(len) | Self::Powers(len) => *len,
+        }
+    }
+
+    /// The value at a place, which must be there.
+    pub(crate) fn at(&self, place: usize) -> i64 {
+        match self {
+            Self::Written(values) => values[place].into(),
+            Self::NotZero { lo, .. } => (i64::from(*lo) + place as i64 != 0).into(),
+            Self::Ends(len) => i64::from(place + 1 == *len) - i64::from(place == 0),
+            Self::Powers(_) => 1 << (place + 1).ilog2(),
+        }
+    }
+}
+
+impl FromIterator<i32> for Values {
+    fn from_iter<I: IntoIterator<Item = i32>>(values: I) -> Self {
+        Self::Written(values.into_iter().collect())
+    }
+}
+
 /// A table of keys with two values each. Keys follow each other without gaps; entries behind the
 /// last repeat it, so that a table has a power of two of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Table {
     /// Keys 0 to `size` - 1, with no values (they are 0).
     Range {
@@ -55,12 +101,12 @@ pub(crate) enum Table {
         /// How they lie there.
         layout: Layout,
     },
-    /// Keys from `from` on with the entries of a table of the program.
+    /// Keys from `from` on with one value each, such as the entries of a table of the program.
     Entries {
         /// The first key.
         from: i64,
         /// The values.
-        values: Arc<[i32]>,
+        values: Values,
     },
 }
 
@@ -122,7 +168,7 @@ impl Table {
             Self::Blocks { inside, bits, .. } => {
                 [key, 0, if key < 0 { 0 } else { (inside << bits) - 1 }]
             }
-            Self::Entries { values, .. } => [key, values[place].into(), 0],
+            Self::Entries { values, .. } => [key, values.at(place), 0],
             Self::Pairs { values, .. } => [key, values[place][0].into(), values[place][1].into()],
         }
     }

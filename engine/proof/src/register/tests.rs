@@ -5,7 +5,7 @@ use super::{
     RegisterError, hiding_setup, prove, prove_hiding, setup, statement, verify, verify_hiding,
 };
 use crate::field::int;
-use crate::hiding::{HiddenWeights, HidingRoot, Seed, Shown, Tensors, Weights, WeightsKey};
+use crate::hiding::{HiddenWeights, HidingRoot, Seed, Shown, Stream, Tensors, Weights, WeightsKey};
 use crate::hiding::{ZkProver, ZkSeeds, ZkStatement, ZkVerifier};
 use crate::plan::{Check, Lookup, Plan, Role};
 use crate::prove::Prover;
@@ -140,7 +140,7 @@ impl Liar {
         let statement = statement(&self.registered, CONTEXT.to_vec());
         let proof = self.prover.prove_witness(&statement, lie, lie, true);
         let setup = setup(&self.program, &self.registered).expect("it can be registered");
-        let verifier = Verifier::with(setup, self.prover.commitment());
+        let verifier = Verifier::with(Arc::new(setup), self.prover.commitment());
         verifier.verify(&statement, &proof.to_bytes()).map(|report| report.bits)
     }
 
@@ -407,7 +407,7 @@ fn cells_of_a_hiding_commitment_are_what_they_should_be() {
         if let Some(place) = place {
             cells[place] = int(number);
         }
-        let sealed = owned.commit_cells(cells, seed(9).generator(&[]));
+        let sealed = owned.commit_cells(cells, seed(9).generator(Stream::Commitment, 0));
         let weights = HiddenWeights { root: HidingRoot::of(&sealed.root), openings: 3 };
         let stated = statement(&registered, CONTEXT.to_vec());
         let (inputs, outputs) = (Tensors::Shown(stated.inputs), Tensors::Shown(stated.outputs));

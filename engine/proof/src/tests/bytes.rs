@@ -10,10 +10,13 @@ use crate::court::context;
 use crate::field::{EF, F};
 use crate::hiding::{HiddenOpening, LastProof};
 use crate::pcs::Opening;
+use crate::register::{self, RegisterError};
 use crate::sumcheck::SumProof;
 use crate::{
-    HidingProof, HidingProver, HidingStatement, HidingVerifier, InputsCommitment, Mode, Proof,
-    Prover, Seed, Seeds, Statement, Verifier, VerifyError,
+    HiddenWeights, HidingProof, HidingProver, HidingRoot, HidingStatement, HidingVerifier,
+    InputsCommitment, Mode, Proof, Prover, Seed, Seeds, Shown, Statement, Tensors, Verifier,
+    VerifyError, Weights, WeightsCommitment, WeightsKey, ZkProver, ZkSeeds, ZkStatement,
+    ZkVerifier,
 };
 use p3_field::PrimeField32;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
@@ -21,6 +24,7 @@ use p3_sumcheck::SumcheckData;
 use p3_whir::pcs::proof::{QueryOpenings, SharedProofOpening};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tg_tensor::Tensor;
 use tg_types::{GenesisHash, JobId, NodeId};
 
@@ -384,4 +388,164 @@ fn every_part_of_a_hiding_statement_matters() {
     }
     let theirs = HidingVerifier::new(net.model_with(1), 1).expect("it can be verified");
     assert!(theirs.verify(&statement, &bytes).is_err(), "model");
+}
+
+/// Nothing is shown.
+const NOTHING: Shown = Shown { inputs: false, outputs: false };
+
+fn key() -> WeightsKey {
+    WeightsKey::new(Seed::new([5; 32]), 3, 0)
+}
+
+fn zk_verifier(net: Net, weights: HiddenWeights) -> Option<ZkVerifier> {
+    let program = Arc::new(net.model().program().clone());
+    ZkVerifier::new(Weights::Committed(program, weights), 1, NOTHING).ok()
+}
+
+/// A proof about secret weights, inputs and outputs, all with one seed.
+fn secret(net: Net, context: Vec<u8>) -> (HiddenWeights, ZkVerifier, ZkStatement, HidingProof) {
+    let prover = ZkProver::new(net.model(), 1, NOTHING, Some(key())).expect("it can be proven");
+    let seed = || Seed::new([1; 32]);
+    let seeds = ZkSeeds { inputs: seed(), outputs: seed(), proof: seed() };
+    let (statement, proof) = prover.prove(&[net.inputs(0)], &seeds, context).expect("it fits");
+    let weights = prover.commitment().expect("weights are hidden");
+    let verifier = zk_verifier(net, weights).expect("it can be verified");
+    (weights, verifier, statement, proof)
+}
+
+/// Why the proof of a registration is refused.
+fn refused<R>(found: Result<R, RegisterError>) -> Result<(), VerifyError> {
+    match found {
+        Ok(_) => Ok(()),
+        Err(RegisterError::Proof(error)) => Err(error),
+        Err(RegisterError::Plan(error)) => panic!("it was planned before: {error}"),
+    }
+}
+
+#[test]
+fn every_class_of_bytes_of_a_proof_about_secret_weights_matters() {
+    let (_, verifier, statement, proof) = secret(Net::Dense, CONTEXT.to_vec());
+    let map = Map::of_hiding(&proof);
+    assert!(map.bytes == proof.to_bytes(), "the map is the encoding");
+    check(&map, &|bytes| verifier.verify(&statement, bytes).map(drop));
+}
+
+#[test]
+fn every_class_of_bytes_of_a_registration_matters() {
+    let model = Net::Dense.model();
+    let (weights, proof) = register::prove(&model, CONTEXT.to_vec()).expect("it fits");
+    let map = Map::of(&proof);
+    assert!(map.bytes == proof.to_bytes(), "the map is the encoding");
+    check(&map, &|bytes| {
+        refused(register::verify(model.program(), &weights, CONTEXT.to_vec(), bytes))
+    });
+}
+
+#[test]
+fn every_class_of_bytes_of_a_hiding_registration_matters() {
+    let model = Net::Dense.model();
+    let found = register::prove_hiding(&model, key(), &Seed::new([6; 32]), CONTEXT.to_vec());
+    let (weights, proof) = found.expect("it fits");
+    let map = Map::of_hiding(&proof);
+    assert!(map.bytes == proof.to_bytes(), "the map is the encoding");
+    check(&map, &|bytes| {
+        refused(register::verify_hiding(model.program(), &weights, CONTEXT.to_vec(), bytes))
+    });
+}
+
+/// Goal: nothing of a statement that shows nothing may be another. Method: chain, job, provider;
+/// each byte of the three commitments, the number of proofs about weights among them; the model;
+/// what is shown.
+#[test]
+fn every_part_of_a_statement_about_secrets_matters() {
+    let (net, [bound, swapped @ ..]) = (Net::Dense, contexts());
+    let (weights, verifier, statement, proof) = secret(net, bound.clone());
+    let bytes = proof.to_bytes();
+    let refuses = |other: &ZkStatement| verifier.verify(other, &bytes).is_err();
+    assert!(!refuses(&statement));
+    let with = |context: Vec<u8>| ZkStatement { context, ..statement.clone() };
+    assert!(swapped.iter().all(|context| refuses(&with(context.clone()))));
+    assert!(refuses(&with(bound[1..].to_vec())) && refuses(&with(Vec::new())));
+    let (Tensors::Committed(inputs), Tensors::Committed(outputs)) =
+        (&statement.inputs, &statement.outputs)
+    else {
+        unreachable!("nothing is shown");
+    };
+    let flipped = |root: &HidingRoot, place: usize| {
+        let mut bytes = root.to_bytes();
+        bytes[place] ^= 1;
+        // Not below p: no commitment at all.
+        HidingRoot::from_bytes(&bytes).map(Tensors::Committed)
+    };
+    for place in 0..32 {
+        if let Some(inputs) = flipped(inputs, place) {
+            assert!(refuses(&ZkStatement { inputs, ..statement.clone() }), "inputs, {place}");
+        }
+        if let Some(outputs) = flipped(outputs, place) {
+            assert!(refuses(&ZkStatement { outputs, ..statement.clone() }), "outputs, {place}");
+        }
+    }
+    let (inputs, outputs) = (statement.outputs.clone(), statement.inputs.clone());
+    assert!(refuses(&ZkStatement { inputs, outputs, ..statement.clone() }), "exchanged");
+    let inputs = Tensors::Shown(vec![net.inputs(0)]);
+    let shown = ZkStatement { inputs, ..statement.clone() };
+    assert_eq!(verifier.verify(&shown, &bytes).map(drop), Err(VerifyError::Secrecy));
+    for place in 0..34 {
+        let mut other = weights.to_bytes();
+        other[place] ^= 1;
+        let Some(verifier) = HiddenWeights::from_bytes(&other).and_then(|w| zk_verifier(net, w))
+        else {
+            continue;
+        };
+        assert!(verifier.verify(&statement, &bytes).is_err(), "weights, {place}");
+    }
+    let theirs = zk_verifier(Net::Attention, weights).expect("it can be verified");
+    assert!(theirs.verify(&statement, &bytes).is_err(), "program");
+    let known = Weights::Known(net.model());
+    let known = ZkVerifier::new(known, 1, NOTHING).expect("it can be verified");
+    assert!(known.verify(&statement, &bytes).is_err(), "weights in the clear");
+}
+
+/// Goal: a registration is one of a program, a commitment, an owner and a chain. Method: each byte
+/// of the commitment, each of the context's parts, another program.
+#[test]
+fn every_part_of_a_registration_matters() {
+    let (model, [bound, swapped @ ..]) = (Net::Dense.model(), contexts());
+    let program = model.program();
+    let (weights, proof) = register::prove(&model, bound.clone()).expect("it fits");
+    let bytes = proof.to_bytes();
+    let verify = |weights: &WeightsCommitment, context: &[u8]| {
+        register::verify(program, weights, context.to_vec(), &bytes).is_ok()
+    };
+    assert!(verify(&weights, &bound));
+    assert!(swapped.iter().all(|context| !verify(&weights, context)) && !verify(&weights, &[]));
+    for place in 0..weights.to_bytes().len() {
+        let mut other = weights.to_bytes();
+        other[place] ^= 1;
+        let Some(other) = WeightsCommitment::from_bytes(&other) else { continue };
+        assert!(!verify(&other, &bound), "commitment, {place}");
+    }
+    let twice = weights.to_bytes().repeat(2);
+    if let Some(twice) = WeightsCommitment::from_bytes(&twice) {
+        assert!(!verify(&twice, &bound), "two roots");
+    }
+
+    let seed = Seed::new([6; 32]);
+    let found = register::prove_hiding(&model, key(), &seed, bound.clone());
+    let (weights, proof) = found.expect("it fits");
+    let bytes = proof.to_bytes();
+    let verify = |weights: &HiddenWeights, context: &[u8]| {
+        register::verify_hiding(program, weights, context.to_vec(), &bytes).is_ok()
+    };
+    assert!(verify(&weights, &bound));
+    assert!(swapped.iter().all(|context| !verify(&weights, context)) && !verify(&weights, &[]));
+    for place in 0..34 {
+        let mut other = weights.to_bytes();
+        other[place] ^= 1;
+        let Some(other) = HiddenWeights::from_bytes(&other) else { continue };
+        assert!(!verify(&other, &bound), "commitment, {place}");
+    }
+    let theirs = Net::Attention.model();
+    let found = register::verify_hiding(theirs.program(), &weights, bound, &bytes);
+    assert!(found.is_err(), "program");
 }

@@ -9,7 +9,8 @@ use crate::plan::{Holder, Role};
 use crate::witness::Witness;
 use crate::{Mode, Proof, Statement, VerifyError};
 use p3_whir::pcs::proof::QueryOpenings;
-use tg_tensor::{Options, Runner, Tensor};
+use std::sync::Arc;
+use tg_tensor::{Model, Options, Runner, Tensor};
 
 pub(super) struct Liar {
     pub(super) proven: Proven,
@@ -20,9 +21,14 @@ impl Liar {
     pub(super) fn new(net: Net, mode: Mode, batch: i64) -> Self {
         let model = net.model();
         let inputs: Vec<Vec<Tensor>> = (0..batch).map(|seed| net.inputs(seed)).collect();
-        let proven = proven(&model, mode, inputs.clone());
-        let runner = Runner::new(model, Options { threads: 1, path: None });
-        let witness = Witness::new(&proven.prover.setup().plan, &runner, &inputs);
+        Self::of(&model, proven(&model, mode, inputs))
+    }
+
+    /// One who knows an honest proof.
+    pub(super) fn of(model: &Arc<Model>, proven: Proven) -> Self {
+        let runner = Runner::new(model.clone(), Options { threads: 1, path: None });
+        let inputs = &proven.statement.inputs;
+        let witness = Witness::new(&proven.prover.setup().plan, &runner, inputs);
         Self { witness: witness.expect("inputs that fit"), proven }
     }
 
@@ -66,6 +72,72 @@ impl Liar {
     }
 }
 
+impl Liar {
+    /// Other elements of an operation's value: the pair that is looked up is the false one, or the
+    /// one in the table.
+    pub(super) fn lies_about_activations(&self) {
+        let plan = &self.setup().plan;
+        for (value, holder) in plan.holders.iter().enumerate() {
+            let Holder::Column(column) = holder else { continue };
+            let Role::Value(operation) = plan.columns[column.0].role else { continue };
+            for at in [0, self.witness.values[value].len() - 1] {
+                let mut lie = self.witness.clone();
+                lie.values[value][at] ^= 1;
+                assert!(self.is_refused(&self.proven.statement, &lie), "{operation} at {at}");
+                for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
+                    if group.what == crate::plan::Lookup::Clamp(operation) {
+                        pairs[at][1] ^= 1;
+                    }
+                }
+                assert!(self.is_refused(&self.proven.statement, &lie), "{operation} at {at}");
+            }
+        }
+    }
+
+    /// Limbs just outside of their range, with the rounded number that belongs to them.
+    pub(super) fn lies_about_remainders(&self) {
+        let plan = &self.setup().plan;
+        for (index, group) in plan.groups.iter().enumerate() {
+            let crate::plan::Lookup::Limb(operation, place) = group.what else { continue };
+            let size = plan.tables[group.table].size() as i32;
+            let mut lie = self.witness.clone();
+            let limb = &mut lie.limbs.get_mut(&operation).expect("it has limbs")[place][0];
+            *limb += size;
+            lie.lookups[index][0][0] += size;
+            for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
+                if group.what == crate::plan::Lookup::Clamp(operation) {
+                    pairs[0][0] -= 1;
+                }
+            }
+            assert!(self.is_refused(&self.proven.statement, &lie), "{operation} limb {place}");
+        }
+    }
+
+    /// Another limb: in the commitment, in what follows, and in both.
+    pub(super) fn lies_about_limbs(&self) {
+        for column in &self.setup().plan.columns {
+            let Role::Limb(operation, place) = column.role else { continue };
+            let mut lie = self.witness.clone();
+            lie.limbs.get_mut(&operation).expect("it has limbs")[place][0] ^= 1;
+            assert!(self.is_refused(&self.proven.statement, &lie), "{operation} limb {place}");
+        }
+    }
+
+    /// Another key or value of one look-up of every kind.
+    pub(super) fn lies_about_look_ups(&self) {
+        let plan = &self.setup().plan;
+        for (index, group) in plan.groups.iter().enumerate() {
+            for part in 0..3 {
+                let mut lie = self.witness.clone();
+                lie.lookups[index][0][part] += 1;
+                let (statement, honest) = (&self.proven.statement, &self.witness);
+                let proof = self.proven.prover.prove_witness(statement, honest, &lie, true);
+                assert!(self.proven.refuses(statement, &proof), "{:?} {part}", group.what);
+            }
+        }
+    }
+}
+
 fn cases() -> impl Iterator<Item = Liar> {
     let nets = Net::ALL.into_iter().flat_map(|net| [(net, 1), (net, 3)]);
     nets.map(|(net, batch)| Liar::new(net, Mode::Public, batch))
@@ -82,80 +154,26 @@ fn proof_that_hides_nothing_is_accepted() {
 
 #[test]
 fn wrong_activation_is_refused() {
-    for liar in cases() {
-        let plan = &liar.proven.prover.setup().plan;
-        for (value, holder) in plan.holders.iter().enumerate() {
-            let Holder::Column(column) = holder else { continue };
-            let Role::Value(operation) = plan.columns[column.0].role else { continue };
-            for at in [0, liar.witness.values[value].len() - 1] {
-                let mut lie = liar.witness.clone();
-                lie.values[value][at] ^= 1;
-                // The pair that is looked up is the false one, or the one in the table.
-                assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} at {at}");
-                for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
-                    if group.what == crate::plan::Lookup::Clamp(operation) {
-                        pairs[at][1] ^= 1;
-                    }
-                }
-                assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} at {at}");
-            }
-        }
-    }
+    cases().for_each(|liar| liar.lies_about_activations());
 }
 
 #[test]
 fn remainder_out_of_its_range_is_refused() {
-    for liar in cases() {
-        let plan = &liar.proven.prover.setup().plan;
-        for (index, group) in plan.groups.iter().enumerate() {
-            let crate::plan::Lookup::Limb(operation, place) = group.what else { continue };
-            let size = plan.tables[group.table].size() as i32;
-            let mut lie = liar.witness.clone();
-            let limb = &mut lie.limbs.get_mut(&operation).expect("it has limbs")[place][0];
-            *limb += size;
-            lie.lookups[index][0][0] += size;
-            for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
-                if group.what == crate::plan::Lookup::Clamp(operation) {
-                    pairs[0][0] -= 1;
-                }
-            }
-            assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} limb {place}");
-        }
-    }
+    cases().for_each(|liar| liar.lies_about_remainders());
 }
 
 /// Goal: no committed number is free. Method: change one of every column, in the commitment, in
 /// what follows, and in both.
 #[test]
 fn any_other_committed_number_is_refused() {
-    for liar in cases() {
-        let plan = &liar.proven.prover.setup().plan;
-        for column in &plan.columns {
-            let Role::Limb(operation, place) = column.role else { continue };
-            let mut lie = liar.witness.clone();
-            lie.limbs.get_mut(&operation).expect("it has limbs")[place][0] ^= 1;
-            assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} limb {place}");
-        }
-    }
+    cases().for_each(|liar| liar.lies_about_limbs());
 }
 
 /// Goal: what is looked up is what was committed, and is in its table. Method: change key or value
 /// of one look-up of every kind.
 #[test]
 fn wrong_look_up_is_refused() {
-    for liar in cases() {
-        let plan = &liar.proven.prover.setup().plan;
-        for (index, group) in plan.groups.iter().enumerate() {
-            for part in 0..3 {
-                let mut lie = liar.witness.clone();
-                lie.lookups[index][0][part] += 1;
-                let (statement, honest) = (&liar.proven.statement, &liar.witness);
-                let prover = &liar.proven.prover;
-                let proof = prover.prove_witness(statement, honest, &lie, true);
-                assert!(liar.proven.refuses(statement, &proof), "{:?} {part}", group.what);
-            }
-        }
-    }
+    cases().for_each(|liar| liar.lies_about_look_ups());
 }
 
 /// Goal: nobody proves with other weights than are named. Method: a prover runs another model of
@@ -168,7 +186,7 @@ fn wrong_weights_are_refused() {
     {
         let (ours, theirs) = (net.model(), net.model_swapped());
         assert_eq!(ours.program().id(), theirs.program().id());
-        let prover = |model: &std::sync::Arc<tg_tensor::Model>| {
+        let prover = |model: &Arc<Model>| {
             crate::Prover::new(model.clone(), mode, 1).expect("it can be proven")
         };
         let verifier = super::verifier(&ours, &prover(&ours), mode, 1);

@@ -29,10 +29,13 @@ pub(crate) enum Net {
     Wide,
     /// Nothing but a table that gives the same for several numbers.
     Entries,
+    /// Shifts of so many bits that one limb of them has the most that a limb may have. With four
+    /// inferences each of its columns has the variables of the first round of a large commitment.
+    Coarse,
 }
 
 impl Net {
-    /// All of them but the last.
+    /// All of them but the last two.
     pub(crate) const ALL: [Self; 8] = [
         Self::Dense,
         Self::Convolution,
@@ -61,6 +64,7 @@ impl Net {
             Self::Normalise => normalise(&mut net),
             Self::Wide => wide(&mut net),
             Self::Entries => entries(&mut net),
+            Self::Coarse => coarse(&mut net),
         }
         Arc::new(net.finish())
     }
@@ -438,4 +442,15 @@ fn entries(net: &mut Builder) {
     let entries = list((-20..=43).map(|x: i16| (x + 20) / 4 * 3 - 9).collect());
     let y = net.push(12, (-128, 127), Primitive::Table { x, entries });
     net.output(y, 12);
+}
+
+fn coarse(net: &mut Builder) {
+    let x = net.input(20, -128, 127);
+    let first = rescale(0, (0..16).map(|c| 1_800 + c * 7).collect(), 18, -9);
+    let a = net.linear((x, 128), Window::rows(1, 20), (16, 1), first, (-128, 127));
+    let entries = list((-128..=127).map(|x: i16| x * x / 150 - 50).collect());
+    let b = net.push(16, (-128, 127), Primitive::Table { x: a, entries });
+    let last = rescale(0, vec![3], 1, 2);
+    let c = net.linear((b, 128), Window::rows(1, 16), (5, 1), last, (-99_000, 99_000));
+    net.output(c, 5);
 }

@@ -284,9 +284,20 @@ fn forger_chooses_inputs_behind_their_root_last() {
             let noise = owned.stack.first(crate::hiding::stack::Piece::Noise);
             let more = solve(&weights[noise..noise + 5], proof.owned[0].evals[0] - value);
             cells[noise..].iter_mut().zip(more).for_each(|(cell, more)| *cell += more);
-            let sealed = owned.commit_cells(cells, seeds(4).proof.generator(&[]));
+            let sealed = owned.commit_cells(
+                cells,
+                seeds(4).proof.generator(crate::hiding::Stream::Commitment, 0),
+            );
             let inputs = InputsCommitment::of(&sealed.root);
-            (inputs, owned.open(sealed, point, seeds(5).proof.generator(&[]), sponge))
+            (
+                inputs,
+                owned.open(
+                    sealed,
+                    point,
+                    seeds(5).proof.generator(crate::hiding::Stream::Commitment, 0),
+                    sponge,
+                ),
+            )
         };
         let (inputs, opening) = under(rule, open).0;
         proof.owned = vec![opening];

@@ -2,14 +2,19 @@
 
 use super::CONTEXT;
 use crate::hiding::owned::{HiddenWeights, WeightsKey};
-use crate::hiding::statement::{HidingRoot, Seed, Tensors, ZkStatement};
+use crate::hiding::seed::{Seed, Stream};
+use crate::hiding::statement::{HidingRoot, Tensors, ZkStatement};
 use crate::hiding::{Shown, Weights, ZkProver, ZkSeeds, ZkVerifier};
 use crate::plan::Tree;
 use crate::tests::programs::Net;
 use crate::witness::Witness;
 use crate::{HidingProof, PlanError, ProveError, VerifyError};
 use std::sync::Arc;
-use tg_tensor::{Options, Runner, Tensor};
+use tg_tensor::program::{
+    Input, Label, Operation, Output, Parts, Primitive, Program, Shape, Spec, ValueId,
+};
+use tg_tensor::{Model, Options, Runner, Tensor};
+use tg_types::List;
 
 const ALL: [Shown; 4] = [
     Shown { inputs: true, outputs: true },
@@ -124,7 +129,7 @@ fn run_with_other_weights_than_committed_is_refused() {
     let owned = setup.owned(Tree::Weights).expect("weights are hidden");
     let mut cells = owned.cells(&proven.prover.seal_weights().expect("weights are hidden"));
     cells[0] += crate::field::int(1);
-    let sealed = owned.commit_cells(cells, Seed::new([3; 32]).generator(&[]));
+    let sealed = owned.commit_cells(cells, Seed::new([3; 32]).generator(Stream::Commitment, 0));
     let weights = HiddenWeights { root: HidingRoot::of(&sealed.root), openings: 4 };
     let verifier = self::verifier(net, Some(weights), 1, shown);
     let runner = Runner::new(net.model(), Options { threads: 1, path: None });
@@ -220,4 +225,103 @@ fn proofs_about_the_same_weights_share_no_message() {
     };
     let (first, second) = (messages(&prove(1)), messages(&prove(2)));
     assert!(first.iter().all(|message| !second.contains(message)));
+}
+
+/// A program that gives its inputs, by a table, and the number of a second one.
+fn echo(second: i16) -> Arc<Model> {
+    let spec = Spec { len: 12, lo: -20, hi: 20 };
+    let (label, shape) = (|| Label::lossy("x"), || Shape::new(vec![12]).expect("one side"));
+    let entries = |entry: fn(i16) -> i16| {
+        let entries = List::new((-20..=20).map(entry).collect()).expect("few entries");
+        Primitive::Table { x: ValueId { number: 0 }, entries }
+    };
+    let operation = |primitive| Operation { label: label(), spec, primitive };
+    let last = if second == 0 { entries(|_| 0) } else { entries(|_| 1) };
+    let output = |number| {
+        let value = ValueId { number };
+        Output { label: label(), shape: shape(), value, scaling: None }
+    };
+    let parts = Parts {
+        inputs: vec![Input { label: label(), shape: shape(), spec, scaling: None }],
+        operations: vec![operation(entries(|x| x)), operation(last)],
+        outputs: if second < 0 { vec![output(1)] } else { vec![output(1), output(2)] },
+        ..Parts::default()
+    };
+    let program = Program::new(parts).expect("a program");
+    Arc::new(Model::new(program, Vec::new()).expect("it has no constants"))
+}
+
+/// Goal: one seed for several things hides each of them. Method: a program that gives its inputs;
+/// with one seed, commitments to inputs and to outputs have the same numbers and size, and so have
+/// those of another program; two proofs of the same differ in their context only.
+#[test]
+fn one_seed_gives_no_randomness_twice() {
+    let shown = Shown { inputs: false, outputs: false };
+    let numbers: Vec<i64> = (0..12).map(|place| place * 7 % 41 - 20).collect();
+    let spec = Spec { len: 12, lo: -20, hi: 20 };
+    let inputs = vec![vec![Tensor::new(&spec, &numbers).expect("of the range")]];
+    let seed = || Seed::new([8; 32]);
+    let model = echo(-1);
+    let prover = ZkProver::new(model.clone(), 1, shown, None).expect("provable");
+    let prove = |context: &[u8]| {
+        let seeds = ZkSeeds { inputs: seed(), outputs: seed(), proof: seed() };
+        prover.prove(&inputs, &seeds, context.to_vec()).expect("inputs that fit")
+    };
+    let (statement, first) = prove(b"one");
+    assert_ne!(statement.inputs, statement.outputs);
+    let setup = prover.setup();
+    let sealed = |tree: Tree| {
+        let sealed = if tree == Tree::Inputs {
+            setup.seal_inputs(&inputs, &seed())
+        } else {
+            setup.seal_outputs(&inputs, &seed())
+        };
+        let sealed = sealed.expect("they fit").expect("they are hidden");
+        sealed.kept.message.as_slice().to_vec()
+    };
+    let cells = [sealed(Tree::Inputs), sealed(Tree::Outputs)];
+    let [one, two] = &cells;
+    assert_eq!(one.len(), two.len());
+    let noise = one.iter().zip(two).filter(|(one, two)| one != two).count();
+    assert_eq!(noise, 1 << super::super::stack::NOISE_BITS, "all noise is other noise");
+
+    let (again, second) = prove(b"two");
+    assert_eq!((again.inputs, again.outputs), (statement.inputs.clone(), statement.outputs));
+    assert_ne!(first.root, second.root);
+    assert!(first.last.shown.iter().all(|message| !second.last.shown.contains(message)));
+
+    let [zeros, ones] = [0, 1].map(|second| {
+        let weights = Weights::Known(echo(second));
+        let verifier = ZkVerifier::new(weights, 1, shown).expect("it can be verified");
+        Tensors::Committed(verifier.commit_inputs(&inputs, &seed()).expect("they fit"))
+    });
+    assert_ne!(zeros, ones);
+    assert_ne!(zeros, statement.inputs);
+}
+
+/// Goal: the number of proofs that a commitment is good for is a part of it. Method: numbers that
+/// give the same stack, so that nothing else tells them apart.
+#[test]
+fn proof_about_the_same_root_for_more_proofs_is_refused() {
+    let proven = proven(Net::Dense, 1, ALL[0], Some(key(9)));
+    let weights = proven.prover.commitment().expect("weights are hidden");
+    let bytes = proven.proof.to_bytes();
+    let stack = |openings: u16| {
+        let weights = HiddenWeights { openings, ..weights };
+        let verifier = verifier(Net::Dense, Some(weights), 1, ALL[0]);
+        (verifier.verify(&proven.statement, &bytes).is_ok(), openings)
+    };
+    let same = |openings: &u16| {
+        let key = WeightsKey::new(Seed::new([9; 32]), *openings, 0);
+        let prover = ZkProver::new(Net::Dense.model(), 1, ALL[0], Some(key)).expect("provable");
+        let bits =
+            |prover: &ZkProver| prover.setup().owned(Tree::Weights).map(|one| one.pcs.bits());
+        bits(&prover) == bits(&proven.prover)
+    };
+    let others: Vec<u16> = [1, 2, 3, 5, 6].into_iter().filter(same).collect();
+    assert!(!others.is_empty(), "another number gives the same stack");
+    assert_eq!(stack(4), (true, 4));
+    for openings in others {
+        assert_eq!(stack(openings), (false, openings));
+    }
 }

@@ -1,0 +1,134 @@
+//! Lies where a proof is large: limbs of more bits than small proofs have, and a first round that
+//! folds six variables. How many bits a limb has is chosen by what costs least; here it is said, so
+//! that small programs take the ways of large ones.
+
+use super::lies::Liar;
+use super::programs::Net;
+use super::{CONTEXT, Proven};
+use crate::plan::{self, Hidden, Lookup, Table};
+use crate::setup::Setup;
+use crate::{Mode, Proof, Prover, Verifier};
+use p3_whir::pcs::proof::QueryOpenings;
+use std::sync::Arc;
+use tg_tensor::{Model, Tensor};
+
+/// Inferences of a proof: with fewer, columns would be too small for the large first round.
+const BATCH: i64 = 4;
+
+/// Numbers of a row of the first codeword where six variables are folded.
+const LARGE_ROW: usize = 64;
+
+fn setup(model: &Model, mode: Mode, widest: u8) -> Setup {
+    let program = Arc::new(model.program().clone());
+    let constants = match mode {
+        Mode::Public => Some(model.constants()),
+        Mode::Committed => None,
+    };
+    let plan = plan::build(&program, BATCH as usize, constants, Hidden::default(), &[widest]);
+    Setup::of(plan.expect("it can be planned"), mode, program.id()).expect("it is secure")
+}
+
+/// An honest proof with limbs of up to so many bits, and one who lies about it.
+fn liar(net: Net, mode: Mode, widest: u8) -> Liar {
+    let model = net.model();
+    let prover = Prover::with(setup(&model, mode, widest), model.clone());
+    let setup = Arc::new(setup(&model, mode, widest));
+    let verifier = match mode {
+        Mode::Public => Verifier::known(setup, model.clone()),
+        Mode::Committed => Verifier::with(setup, prover.commitment()),
+    };
+    let inputs: Vec<Vec<Tensor>> = (0..BATCH).map(|seed| net.inputs(seed)).collect();
+    let (statement, proof) = prover.prove(inputs, CONTEXT.to_vec()).expect("inputs that fit");
+    let liar = Liar::of(&model, Proven { prover, verifier, statement, proof });
+    let bits = liar.proven.check();
+    assert!(bits.clone().is_ok_and(|bits| bits >= 100.0), "{net:?} {mode:?} {bits:?}");
+    liar
+}
+
+/// Whether limbs of so many bits are looked up.
+fn has_limbs_of(liar: &Liar, bits: u8) -> bool {
+    let plan = &liar.setup().plan;
+    plan.groups.iter().any(|group| {
+        matches!(group.what, Lookup::Limb(..))
+            && plan.tables[group.table] == Table::Range { size: 1 << bits }
+    })
+}
+
+fn first_row(proof: &Proof) -> usize {
+    match &proof.opening.whir.rounds[0].openings {
+        QueryOpenings::Base(opened) => opened.rows[0].len(),
+        QueryOpenings::Extension(opened) => opened.rows[0].len(),
+    }
+}
+
+#[test]
+fn lies_with_wide_limbs_are_refused() {
+    // 14 bits: a shift of 12 and its first shift take one limb each, and that of 18 takes two.
+    for (net, bits) in [(Net::Coarse, 9), (Net::Depthwise, 12)] {
+        let liar = liar(net, Mode::Public, 14);
+        assert!(has_limbs_of(&liar, bits), "{net:?}");
+        liar.lies_about_activations();
+        liar.lies_about_remainders();
+        liar.lies_about_limbs();
+        liar.lies_about_look_ups();
+    }
+}
+
+/// Goal: a large proof of a false run is refused. Method: the smallest program with a limb of 18
+/// bits, whose table alone makes the commitment large; a wrong activation, look-up, limb, output
+/// and row of the first codeword.
+#[test]
+fn lies_in_a_large_proof_are_refused() {
+    let liar = liar(Net::Coarse, Mode::Committed, 18);
+    assert!(has_limbs_of(&liar, 18));
+    let (statement, honest) = (&liar.proven.statement, &liar.witness);
+    assert_eq!(first_row(&liar.proven.proof), LARGE_ROW);
+    let plan = &liar.setup().plan;
+    let refuses = |committed, shown| {
+        let proof = liar.proven.prover.prove_witness(statement, committed, shown, true);
+        assert_eq!(first_row(&proof), LARGE_ROW);
+        liar.proven.refuses(statement, &proof)
+    };
+
+    let mut lie = honest.clone();
+    lie.values[plan.value_of(0).index()][5] ^= 1;
+    assert!(refuses(&lie, &lie) && refuses(&lie, honest) && refuses(honest, &lie), "activation");
+
+    let mut lie = honest.clone();
+    lie.limbs.get_mut(&0).expect("it has limbs")[0][3] ^= 1;
+    assert!(refuses(&lie, &lie) && refuses(&lie, honest), "limb");
+    let mut lie = honest.clone();
+    let limb = plan.groups.iter().position(|group| matches!(group.what, Lookup::Limb(0, 0)));
+    lie.limbs.get_mut(&0).expect("it has limbs")[0][0] += 1 << 18;
+    lie.lookups[limb.expect("limbs are looked up")][0][0] += 1 << 18;
+    assert!(refuses(&lie, &lie), "limb out of its range");
+
+    let entry = plan.groups.iter().position(|group| group.what == Lookup::Entry(1));
+    let entry = entry.expect("the table is looked up");
+    let mut lie = honest.clone();
+    lie.values[plan.value_of(1).index()][2] += 1;
+    lie.lookups[entry][2][1] += 1;
+    assert!(refuses(&lie, &lie), "output of a look-up");
+
+    let mut proof = liar.proven.proof.clone();
+    if let QueryOpenings::Base(opened) = &mut proof.opening.whir.rounds[0].openings {
+        opened.rows[0][LARGE_ROW - 1] += crate::field::int(1);
+    }
+    assert!(liar.proven.refuses(statement, &proof), "row");
+}
+
+/// Goal: nobody proves a large run with other weights than are named. Method: a prover of a model
+/// with two weights swapped names, and opens, those of the right one.
+#[test]
+fn wrong_weights_in_a_large_proof_are_refused() {
+    let (net, mode) = (Net::Coarse, Mode::Committed);
+    let (ours, theirs) = (net.model(), net.model_swapped());
+    assert_eq!(ours.program().id(), theirs.program().id());
+    let prover = |model: &Arc<Model>| Prover::with(setup(model, mode, 18), model.clone());
+    let verifier = Verifier::with(Arc::new(setup(&ours, mode, 18)), prover(&ours).commitment());
+    let inputs = (0..BATCH).map(|seed| net.inputs(seed)).collect();
+    let disguised = prover(&theirs).disguised(prover(&ours));
+    let (statement, proof) = disguised.prove(inputs, CONTEXT.to_vec()).expect("inputs that fit");
+    assert_eq!(first_row(&proof), LARGE_ROW);
+    assert!(verifier.verify(&statement, &proof.to_bytes()).is_err());
+}

@@ -1,0 +1,130 @@
+//! What planning lists is what its steps say, and the court plans nothing twice.
+
+use super::programs::Net;
+use crate::court::{Court, KEPT_STEPS_MAX, costs};
+use crate::plan::{self, Form, Hidden, LIMB_BITS, PLANNING_STEPS_MAX, Plan, Spread, Table, Values};
+use crate::plan::{ProductKind, steps};
+use arbtest::arbitrary::{Result, Unstructured};
+use std::sync::Arc;
+use tg_tensor::program::{Input, Label, Operation, Output, Parts, Primitive, Program, Shape};
+use tg_tensor::program::{Spec, ValueId};
+use tg_tensor::sample;
+use tg_types::{Encode as _, List, ResultVerifier as _};
+
+/// All that a plan lists.
+fn listed(plan: &Plan) -> u64 {
+    let spread = |spread: &Spread| match spread {
+        Spread::One => 1,
+        Spread::Columns(factors) | Spread::Rows(factors) => factors.len(),
+    };
+    // Factors are shared by the terms of one form.
+    let form = |form: &Form| {
+        let shared = form.terms.iter().map(|term| spread(&term.spread)).max().unwrap_or(0);
+        form.terms.len() + form.constant.len() + shared
+    };
+    let written = |table: &Table| match table {
+        Table::Entries { values: Values::Written(values), .. } => values.len(),
+        Table::Pairs { values, .. } => values.len(),
+        Table::Entries { .. }
+        | Table::Range { .. }
+        | Table::Clamp { .. }
+        | Table::Blocks { .. }
+        | Table::Secret { .. } => 1,
+    };
+    let groups = plan.groups.iter().flat_map(|group| group.forms()).map(form);
+    let products = plan.products.iter().map(|product| match &product.kind {
+        ProductKind::Times(times) => times.factors.iter().map(form).sum(),
+        ProductKind::Max(shape) => shape.taps.len() + 1,
+        ProductKind::Linear(_) | ProductKind::MatMul(_) | ProductKind::Elements { .. } => 1,
+    });
+    let equations = plan.equations.iter().map(|equation| form(&equation.rest));
+    let opened = plan.opened.iter().flatten().map(|opened| opened.columns.len());
+    let all = groups.chain(products).chain(equations).chain(opened);
+    let all = all.chain(plan.tables.iter().map(written));
+    (all.sum::<usize>() + plan.columns.len() + plan.checks.len() + plan.holders.len()) as u64
+}
+
+/// Plans a program in all modes; gives how many of them were possible.
+fn check(program: &Program) -> u32 {
+    let program = Arc::new(program.clone());
+    let hidden = Hidden { run: true, inputs: true, outputs: true };
+    let mut plans = 0;
+    for hidden in [Hidden::default(), hidden] {
+        let Ok(plan) = plan::build(&program, 1, None, hidden, &LIMB_BITS) else { continue };
+        let (listed, steps) = (listed(&plan), steps(&program));
+        assert!(listed <= steps, "{listed} are listed in {steps} steps: {program:#?}");
+        plans += 1;
+    }
+    plans
+}
+
+#[test]
+fn plans_of_all_nets_list_no_more_than_their_steps() {
+    assert!(Net::ALL.into_iter().map(|net| check(net.model().program())).sum::<u32>() >= 10);
+}
+
+#[test]
+fn prop_plans_list_no_more_than_their_steps() {
+    let planned = std::cell::Cell::new(0);
+    let check = |u: &mut Unstructured<'_>| -> Result<()> {
+        planned.set(planned.get() + check(sample::model(u)?.program()));
+        Ok(())
+    };
+    arbtest::arbtest(check).budget_ms(2_000);
+    assert!(planned.get() > 0, "nothing was planned");
+}
+
+/// Tables of so many entries each, one after another.
+fn tables(count: u32, numbers: i32) -> Program {
+    let spec = Spec { len: 1, lo: 0, hi: numbers - 1 };
+    let (label, shape) = (|| Label::lossy("x"), || Shape::new(vec![1]).expect("short"));
+    let input = Input { label: label(), shape: shape(), spec, scaling: None };
+    let operation = |number: u32| {
+        let mut entries = vec![0_i16; numbers as usize];
+        // They differ at the end only.
+        entries[numbers as usize - 1 - number as usize] = 1;
+        let entries = List::new(entries).expect("as many as a table may have");
+        let primitive = Primitive::Table { x: ValueId { number }, entries };
+        Operation { label: label(), spec, primitive }
+    };
+    let value = ValueId { number: count };
+    let outputs = vec![Output { label: label(), shape: shape(), value, scaling: None }];
+    let operations = (0..count).map(operation).collect();
+    Program::new(Parts { inputs: vec![input], operations, outputs, ..Parts::default() })
+        .expect("a program")
+}
+
+#[test]
+fn programs_with_more_steps_than_the_bound_are_not_planned() {
+    let (few, many) = (tables(16, 32_768), tables(40, 32_768));
+    assert!(steps(&few) <= PLANNING_STEPS_MAX && PLANNING_STEPS_MAX < steps(&many));
+    assert!(costs(&few).proof.is_some());
+    assert_eq!(costs(&many).proof, None);
+    let many = Arc::new(many);
+    let planned = plan::build(&many, 1, None, Hidden::default(), &LIMB_BITS);
+    assert!(planned.is_ok(), "it is refused for its steps alone");
+}
+
+/// Goal: what follows from a program is worked out once, and not remembered beyond a bound. Method:
+/// ask for costs of programs again and again, of one that is refused too.
+#[test]
+fn court_remembers_plans_up_to_a_bound() {
+    let court = Court::default();
+    let ask = |program: &Program| court.costs(&program.to_bytes()).proof;
+    let first = tables(2, 20_000);
+    assert_eq!(ask(&first), costs(&first).proof);
+    assert_eq!(ask(&first), costs(&first).proof);
+    assert_eq!(court.plans().programs(), [first.id()]);
+    let programs: Vec<Program> = (5..14).map(|more| tables(10 + more, 20_000)).collect();
+    for program in &programs {
+        assert_eq!(ask(program), costs(program).proof);
+    }
+    let kept = court.plans().programs();
+    assert!(!kept.contains(&first.id()), "the oldest is forgotten");
+    assert_eq!(kept.last(), programs.last().map(Program::id).as_ref());
+    let of = |id: &tg_types::Hash32| {
+        programs.iter().find(|program| program.id() == *id).map_or(0, steps)
+    };
+    assert!(kept.iter().map(of).sum::<u64>() <= KEPT_STEPS_MAX);
+    assert!(kept.len() > 1);
+}

@@ -139,10 +139,11 @@ fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<Extent, Fail>
                 return Err(Reason::ReplicasWrong.into());
             }
         }
-        (Tier::Proof { .. } | Tier::Rerun, Work::Tensor { .. }) => {}
-        (Tier::Audit | Tier::Sync | Tier::Proof { .. } | Tier::Rerun, Work::Opaque { .. }) => {
-            return Err(Reason::TierNeedsProgram.into());
-        }
+        (Tier::Proof { .. } | Tier::Rerun | Tier::Zk { .. }, Work::Tensor { .. }) => {}
+        (
+            Tier::Audit | Tier::Sync | Tier::Proof { .. } | Tier::Rerun | Tier::Zk { .. },
+            Work::Opaque { .. },
+        ) => return Err(Reason::TierNeedsProgram.into()),
     }
     Ok(session.params.jobs.extent(spec.tier, multiply_adds))
 }
@@ -150,7 +151,7 @@ fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<Extent, Fail>
 /// Whether results of a program can be shown to be right at once, if the tier asks for that, and
 /// within the time that a block has for it.
 fn check_showable(session: &mut Session<'_>, program: &Hash32, tier: Tier) -> Result<(), Fail> {
-    let Some(by) = tier.shown_by() else { return Ok(()) };
+    let Some(by) = tier.shown_by(0) else { return Ok(()) };
     let costs = program::costs(session, program)?.ok_or(Reason::ProgramUnknown)?;
     let cost = costs.by(by).ok_or(Reason::ProgramNotShowable)?;
     if cost > session.params.jobs.proof_cost_max {

@@ -10,6 +10,7 @@ use crate::hash::{Tag, tagged};
 use crate::ids::{Hash32, NodeId};
 use crate::node::{DeviceKind, Features};
 use crate::tick::DurationMs;
+use crate::tx::{SHOWN_BYTES_MAX, SHOWN_OPENLY_BYTES_MAX};
 use crate::voucher::PackageRef;
 use crate::wire;
 
@@ -89,6 +90,15 @@ wire! {
         } = 5,
         /// Every validator runs the program itself. Inputs, outputs and weights are public.
         Rerun = 6,
+        /// The provider proves the run, and every validator verifies the proof, which shows neither
+        /// inputs nor outputs.
+        Zk {
+            /// The commitment to the weights that proofs open, by content.
+            weights: Hash32,
+            /// The commitments to the inputs, one for every run that the job may have, by content:
+            /// two proofs about one of them would show more than it can hide.
+            inputs: Hash32,
+        } = 7,
     }
 }
 
@@ -96,19 +106,34 @@ impl Tier {
     /// A proof, before anybody has committed to the weights.
     pub const PROOF: Self = Self::Proof { weights: Hash32::new([0; 32]) };
 
-    /// How a result is shown to be right in the block that accepts it; `None` if it is not.
-    pub const fn shown_by(self) -> Option<ShownBy> {
+    /// A proof that hides its numbers, before anybody has committed to any.
+    pub const ZK: Self = Self::Zk { weights: Hash32::new([0; 32]), inputs: Hash32::new([0; 32]) };
+
+    /// How the result of a run, counted from 0, is shown to be right in the block that accepts it;
+    /// `None` if it is not.
+    pub const fn shown_by(self, run: u8) -> Option<ShownBy> {
         match self {
             Self::Proof { weights } => Some(ShownBy::Proof { weights }),
             Self::Rerun => Some(ShownBy::Rerun),
+            Self::Zk { weights, inputs } => Some(ShownBy::Zk { weights, inputs, run }),
             Self::Trusted | Self::Audit | Self::Sync | Self::Redundant { .. } => None,
         }
+    }
+
+    /// Whether results are shown to be right in the block that accepts them.
+    pub const fn is_shown(self) -> bool {
+        self.shown_by(0).is_some()
     }
 
     /// How many runs are started.
     pub const fn runs(self) -> u8 {
         match self {
-            Self::Trusted | Self::Audit | Self::Sync | Self::Proof { .. } | Self::Rerun => 1,
+            Self::Trusted
+            | Self::Audit
+            | Self::Sync
+            | Self::Proof { .. }
+            | Self::Rerun
+            | Self::Zk { .. } => 1,
             Self::Redundant { replicas } => replicas,
         }
     }
@@ -116,7 +141,12 @@ impl Tier {
     /// How many runs may be paid: where runs disagree, more are started until enough agree.
     pub const fn runs_paid_max(self) -> u8 {
         match self {
-            Self::Trusted | Self::Audit | Self::Sync | Self::Proof { .. } | Self::Rerun => 1,
+            Self::Trusted
+            | Self::Audit
+            | Self::Sync
+            | Self::Proof { .. }
+            | Self::Rerun
+            | Self::Zk { .. } => 1,
             Self::Redundant { replicas } => replicas.saturating_mul(2).saturating_sub(1),
         }
     }
@@ -133,6 +163,25 @@ wire! {
         } = 1,
         /// By running the program with the weights.
         Rerun = 2,
+        /// By a proof of the run that shows neither inputs nor outputs.
+        Zk {
+            /// The commitment to the weights, by content.
+            weights: Hash32,
+            /// The commitments to the inputs, one for every run, by content.
+            inputs: Hash32,
+            /// Which run of the job it is, counted from 0.
+            run: u8,
+        } = 3,
+    }
+}
+
+impl ShownBy {
+    /// The most bytes that show a result in this way. Proofs that hide are long.
+    pub const fn bytes_max(self) -> usize {
+        match self {
+            Self::Proof { .. } | Self::Rerun => SHOWN_OPENLY_BYTES_MAX,
+            Self::Zk { .. } => SHOWN_BYTES_MAX,
+        }
     }
 }
 

@@ -255,10 +255,10 @@ impl JobParams {
             complaint_bond: Amount::constant(100_000_000),
             complaint_slash_bps: Bps::constant(100),
             proof_fee: Amount::constant(10),
-            proof_cost_max: 50_000,
+            proof_cost_max: 100_000,
             proof_cost_per_block_max: 100_000,
             proofs_per_block_max: 4,
-            proof_bytes_per_block_max: 768 * 1024,
+            proof_bytes_per_block_max: 2 * 1024 * 1024,
         }
     }
 
@@ -295,8 +295,14 @@ impl JobParams {
             | Tier::Sync
             | Tier::Redundant { .. }
             | Tier::Proof { .. }
-            | Tier::Rerun => Extent::Whole,
+            | Tier::Rerun
+            | Tier::Zk { .. } => Extent::Whole,
         }
+    }
+
+    /// The most runs of a job that needs one.
+    pub const fn runs_max(&self) -> u8 {
+        self.runs_failed_max.saturating_add(1)
     }
 
     /// How long after a job's end all complaints about it are over.
@@ -366,7 +372,7 @@ pub enum ParamsError {
 }
 
 /// The largest block the engine is built to spread within a block's time.
-pub const BLOCK_BYTES_MAX: u64 = 3 * 512 * 1024;
+pub const BLOCK_BYTES_MAX: u64 = 5 * 512 * 1024;
 /// No duration is longer than ten years, so that sums with block times never overflow.
 const DURATION_MAX: u64 = 3_650 * DurationMs::DAY.get();
 /// What falls due is worked off within one block's time, and its events fit in a block's receipt.
@@ -415,7 +421,7 @@ impl Params {
             absence_epoch: DurationMs::new(1_000),
             job_expires_max: DurationMs::DAY,
             block_tx_max: 2_000,
-            block_bytes_max: 1024 * 1024,
+            block_bytes_max: 5 * 512 * 1024,
             tx_per_second_max: 20_000,
             expiry_heights_max: 10_000,
             seen_retention: DurationMs::HOUR,
@@ -438,7 +444,7 @@ impl Params {
             absence_epoch: DurationMs::new(5_000),
             job_expires_max: DurationMs::new(7 * DurationMs::DAY.get()),
             block_tx_max: 2_000,
-            block_bytes_max: 1024 * 1024,
+            block_bytes_max: 5 * 512 * 1024,
             tx_per_second_max: 20_000,
             seen_retention: DurationMs::DAY,
             tick_step_max: DurationMs::new(10_000),
@@ -507,6 +513,7 @@ mod tests {
             (Tier::Trusted, u64::MAX, Extent::Whole),
             (Tier::Proof { weights: crate::ids::Hash32::new([0; 32]) }, u64::MAX, Extent::Whole),
             (Tier::Rerun, u64::MAX, Extent::Whole),
+            (Tier::ZK, u64::MAX, Extent::Whole),
             (Tier::Redundant { replicas: 2 }, u64::MAX, Extent::Whole),
         ] {
             assert_eq!(jobs.extent(tier, multiply_adds), expected, "{tier:?} {multiply_adds}");
@@ -557,7 +564,7 @@ mod tests {
             }),
             with("proof_cost_per_block_max", |jobs| jobs.proof_cost_per_block_max = 1_000_001),
             with("proofs_per_block_max", |jobs| jobs.proofs_per_block_max = 0),
-            with("proof_bytes_per_block_max", |jobs| jobs.proof_bytes_per_block_max = 1 << 18),
+            with("proof_bytes_per_block_max", |jobs| jobs.proof_bytes_per_block_max = 1 << 20),
         ]
     }
 

@@ -210,15 +210,21 @@ wire! {
         pub proof: Option<u64>,
         /// Running the program; absent if it is too large for that.
         pub rerun: Option<u64>,
+        /// A proof that hides inputs and outputs; absent if runs cannot be proven so.
+        pub zk: Option<u64>,
     }
 }
 
 impl VerifyCosts {
+    /// Nothing can be verified.
+    pub const NONE: Self = Self { proof: None, rerun: None, zk: None };
+
     /// What it takes if a result is shown that way.
     pub const fn by(&self, by: ShownBy) -> Option<u64> {
         match by {
             ShownBy::Proof { .. } => self.proof,
             ShownBy::Rerun => self.rerun,
+            ShownBy::Zk { .. } => self.zk,
         }
     }
 }
@@ -301,7 +307,7 @@ impl StepJudge for NoPrograms {
 
 impl ResultVerifier for NoPrograms {
     fn costs(&self, _program: &[u8]) -> VerifyCosts {
-        VerifyCosts { proof: None, rerun: None }
+        VerifyCosts::NONE
     }
 
     fn verify(&self, _program: &[u8], _claim: &ResultClaim, _shown: &[u8]) -> bool {

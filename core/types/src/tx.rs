@@ -10,7 +10,7 @@ mod check;
 pub use action::{
     Action, CapacityOpenings, DisputeAnswer, DisputeEvidence, Evidence, JOBS_PER_TX_MAX, Memo,
     NodeSet, OpenedCheck, OpenedResult, PROGRAM_PIECES_MAX, ProgramPiece, REPORTS_PER_TX_MAX,
-    SHOWN_BYTES_MAX, Sealed, ShownBytes,
+    SHOWN_BYTES_MAX, SHOWN_OPENLY_BYTES_MAX, Sealed, ShownBytes,
 };
 pub use check::{CheckedTx, TxError, check_batch};
 
@@ -28,8 +28,8 @@ use std::fmt;
 pub const TX_BYTES_MAX: usize = 16 * 1024;
 
 /// The most bytes of a signed transaction that proves a result, and of any at all. A block has room
-/// for few of them.
-pub const PROOF_TX_BYTES_MAX: usize = 512 * 1024;
+/// for one of them.
+pub const PROOF_TX_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 const _: () = assert!(SHOWN_BYTES_MAX + TX_BYTES_MAX <= PROOF_TX_BYTES_MAX);
 

@@ -1,12 +1,11 @@
 //! What is inside packages, for those who judge whether one holds what the chain says.
 
-use crate::tensor_run::{TensorRunError, check_inputs, read_outputs};
+use crate::tensor_run::{TensorRunError, check_inputs, read_result};
 use std::io::Read;
 use tg_gateway::package::{check_memory, result_key_hash};
 use tg_gateway::task::check_files;
 use tg_gateway::{Contents, PackageError, TaskInputs, TaskOutput, TensorInputs};
 use tg_tensor::Program;
-use tg_tensor::trace::outputs_root;
 use tg_types::{JobSpec, RunResult, Work};
 
 /// Reads packages of tensor programs and of tasks.
@@ -49,8 +48,8 @@ impl Contents for PackageReader {
                 // nobody escapes this by making a package large.
                 let program = program.and_then(|bytes| Program::from_bytes(bytes).ok());
                 let Some(program) = program else { return Ok(false) };
-                match read_outputs(&program, plain, result.package_bytes) {
-                    Ok(outputs) => Ok(outputs_root(outputs.iter()) == result.output),
+                match read_result(&program, spec.tier, result, plain) {
+                    Ok(outputs) => Ok(outputs.is_some()),
                     Err(TensorRunError::Package(error)) => Err(error),
                     Err(_) => Ok(false),
                 }

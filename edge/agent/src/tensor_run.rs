@@ -6,12 +6,16 @@ use std::io::Read;
 use std::sync::Arc;
 use tg_gateway::package::Parts;
 use tg_gateway::{PackageError, TensorInputs};
+use tg_proof::court::CourtError;
+use tg_proof::court::hidden::{self, Committer};
 use tg_tensor::commit::Salt;
 use tg_tensor::program::Spec;
-use tg_tensor::trace::{Run, Subject, Trace, TraceError, Witness, WitnessError, inputs_root};
+use tg_tensor::trace::{
+    Run, Subject, Trace, TraceError, Witness, WitnessError, inputs_root, outputs_root,
+};
 use tg_tensor::{Model, ModelError, Options, Program, RunError, Runner, Tensor, TensorError};
 use tg_types::hash::{Tag, tagged};
-use tg_types::{Bytes, Work};
+use tg_types::{Bytes, RunResult, Tier, Work};
 
 const TRACE_SALT: Tag = Tag::new("tensorgrid/trace salt");
 
@@ -49,6 +53,9 @@ pub enum TensorRunError {
     /// The outputs cannot be packed.
     #[error("outputs cannot be packed")]
     Package(#[from] PackageError),
+    /// The outputs cannot be committed to.
+    #[error("outputs cannot be committed to")]
+    Hidden(#[from] CourtError),
     /// What was kept does not fit together.
     #[error("run does not fit its program")]
     Witness(#[from] WitnessError),
@@ -142,6 +149,17 @@ impl TensorRun {
         Ok(Parts::outputs(outputs.iter().map(tensor_bytes).collect())?)
     }
 
+    /// The outputs as a package carries them if they were proven without being shown: with the seed
+    /// of the commitment to them, by which whoever opens it finds that again.
+    ///
+    /// # Errors
+    /// If there are too many or too large ones.
+    pub fn hidden_outputs(&self, seed: [u8; 32]) -> Result<Parts, TensorRunError> {
+        let outputs = self.output_tensors()?;
+        let parts = outputs.iter().map(tensor_bytes).chain([seed.to_vec()]);
+        Ok(Parts::outputs(parts.collect())?)
+    }
+
     /// The outputs.
     ///
     /// # Errors
@@ -215,15 +233,34 @@ pub fn check_inputs(
     if is_named { Ok((model, inputs)) } else { Err(TensorRunError::OtherWork) }
 }
 
-/// The outputs of a program, from what a package of so many bytes holds of a run.
+/// The outputs of a program that a package holds of a run, if they are those that the result of a
+/// job of this tier names.
 ///
 /// # Errors
 /// If it holds something else, or does not fit into memory.
-pub fn read_outputs(
+pub fn read_result(
+    program: &Program,
+    tier: Tier,
+    result: &RunResult,
+    from: &mut dyn Read,
+) -> Result<Option<Vec<Tensor>>, TensorRunError> {
+    let is_hidden = matches!(tier, Tier::Zk { .. });
+    let (outputs, seed) = read_outputs(program, from, result.package_bytes, is_hidden)?;
+    let found = match seed {
+        None => outputs_root(outputs.iter()),
+        Some(seed) => hidden::output_id(&Committer::new(program)?.output(&outputs, seed)?),
+    };
+    Ok((found == result.output).then_some(outputs))
+}
+
+/// The outputs of a program, from what a package of so many bytes holds of a run, and the seed of
+/// the commitment to them, if they are hidden.
+fn read_outputs(
     program: &Program,
     from: &mut dyn Read,
     package_bytes: u64,
-) -> Result<Vec<Tensor>, TensorRunError> {
+    is_hidden: bool,
+) -> Result<(Vec<Tensor>, Option<[u8; 32]>), TensorRunError> {
     let specs: Option<Vec<Spec>> =
         program.outputs().iter().map(|output| program.spec(output.value)).collect();
     let specs = specs.ok_or(TensorRunError::OtherWork)?;
@@ -231,14 +268,16 @@ pub fn read_outputs(
         let bytes = spec.width().bytes().saturating_mul(spec.elements());
         u64::try_from(bytes).unwrap_or(u64::MAX)
     };
-    let expected: Vec<u64> = specs.iter().map(bytes).collect();
+    let seed_bytes = is_hidden.then_some(32);
+    let expected: Vec<u64> = specs.iter().map(bytes).chain(seed_bytes).collect();
     let given = Parts::read_outputs(from, package_bytes, &expected)?;
     let given = given.ok_or(TensorRunError::OtherWork)?;
+    let seed = given.last().filter(|_| is_hidden).and_then(|it| it.as_slice().try_into().ok());
     let read = specs.iter().zip(&given).enumerate().map(|(index, (spec, bytes))| {
         Tensor::from_bytes(spec, bytes.as_slice())
             .map_err(|source| TensorRunError::Output { index, source })
     });
-    read.collect()
+    Ok((read.collect::<Result<_, _>>()?, seed))
 }
 
 fn read_inputs(model: &Model, package: &TensorInputs) -> Result<Vec<Tensor>, TensorRunError> {
@@ -278,10 +317,14 @@ pub fn bounded<const MAX: usize>(bytes: Vec<u8>) -> Option<Bytes<MAX>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parts, TensorRunError, read_outputs};
+    use super::{Parts, TensorRunError, read_outputs, read_result, tensor_bytes};
     use tg_gateway::{PackageError, Plain as _};
-    use tg_tensor::Program;
-    use tg_tensor::program::{self, Input, Label, Output, Shape, Spec, ValueId};
+    use tg_proof::court::hidden::{Committer, output_id};
+    use tg_tensor::program::{
+        self, Input, Label, Operation, Output, Primitive, Shape, Spec, ValueId,
+    };
+    use tg_tensor::{Program, Tensor};
+    use tg_types::{Hash32, List, RunResult, Tier};
 
     /// A program that gives two numbers of one byte each.
     fn program() -> Program {
@@ -302,16 +345,58 @@ mod tests {
         let read = |outputs: Vec<Vec<u8>>, package_bytes| {
             let mut bytes = Vec::new();
             Parts::outputs(outputs).expect("few").write(&mut bytes).expect("writes");
-            read_outputs(&program(), &mut bytes.as_slice(), package_bytes)
+            let read = read_outputs(&program(), &mut bytes.as_slice(), package_bytes, false);
+            read.map(|(outputs, _)| outputs)
         };
         // No machine has that much memory.
         let padded = 1 << 60;
         let found = read(vec![vec![1, 255]], padded).expect("reads");
-        assert_eq!(found.first().map(tg_tensor::Tensor::to_numbers), Some(vec![1, -1]));
+        assert_eq!(found.first().map(Tensor::to_numbers), Some(vec![1, -1]));
         for other in [vec![vec![1; 3]], Vec::new(), vec![vec![1; 2]; 2]] {
             assert!(matches!(read(other, padded), Err(TensorRunError::OtherWork)));
         }
         let small = read(vec![vec![1, 2]], 1);
         assert!(matches!(small, Err(TensorRunError::Package(PackageError::TooLarge { .. }))));
+    }
+
+    /// A program that looks its two inputs up.
+    fn looked_up() -> Program {
+        let label = || Label::lossy("x");
+        let shape = || Shape::new(vec![2]).expect("is short");
+        let spec = Spec { len: 2, lo: 0, hi: 3 };
+        let entries = List::new(vec![3, 1, 0, 2]).expect("few");
+        let primitive = Primitive::Table { x: ValueId { number: 0 }, entries };
+        let value = ValueId { number: 1 };
+        let parts = program::Parts {
+            inputs: vec![Input { label: label(), shape: shape(), spec, scaling: None }],
+            operations: vec![Operation { label: label(), spec, primitive }],
+            outputs: vec![Output { label: label(), shape: shape(), value, scaling: None }],
+            ..program::Parts::default()
+        };
+        Program::new(parts).expect("a program")
+    }
+
+    /// Goal: who opens a result of sealed data finds out whether it was the proven one, with no
+    /// more than the package. Method: the outputs that were committed to, others, another seed.
+    #[test]
+    fn hidden_outputs_are_held_against_what_was_committed_to() {
+        let (program, seed) = (looked_up(), [7; 32]);
+        let spec = Spec { len: 2, lo: 0, hi: 3 };
+        let [right, other] = [[3, 1], [3, 2]].map(|it| Tensor::new(&spec, &it).expect("in range"));
+        let committer = Committer::new(&program).expect("can be proven");
+        let root = committer.output(std::slice::from_ref(&right), seed).expect("fits");
+        let (output, hash) = (output_id(&root), Hash32::new([1; 32]));
+        let result = RunResult { output, trace: hash, package: hash, package_bytes: 1_000 };
+        let read = |outputs: Vec<Vec<u8>>| {
+            let mut bytes = Vec::new();
+            Parts::outputs(outputs).expect("few").write(&mut bytes).expect("writes");
+            read_result(&program, Tier::ZK, &result, &mut bytes.as_slice())
+        };
+        let honest = read(vec![tensor_bytes(&right), seed.to_vec()]).expect("reads");
+        assert_eq!(honest, Some(vec![right.clone()]));
+        assert_eq!(read(vec![tensor_bytes(&other), seed.to_vec()]).expect("reads"), None);
+        assert_eq!(read(vec![tensor_bytes(&right), vec![8; 32]]).expect("reads"), None);
+        let bare = read(vec![tensor_bytes(&right)]);
+        assert!(matches!(bare, Err(TensorRunError::OtherWork)));
     }
 }

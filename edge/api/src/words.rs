@@ -163,6 +163,7 @@ fn shown_by(by: ShownBy) -> &'static str {
     match by {
         ShownBy::Proof { .. } => "every validator verified its proof.",
         ShownBy::Rerun => "every validator ran the program itself.",
+        ShownBy::Zk { .. } => "every validator verified its proof, which shows no data.",
     }
 }
 

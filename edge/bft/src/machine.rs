@@ -15,7 +15,7 @@ use tg_types::{
 };
 
 /// Largest payload of one block, in bytes. Bounds every message on the wire.
-pub const PAYLOAD_BYTES_MAX: usize = 2 << 20;
+pub const PAYLOAD_BYTES_MAX: usize = 3 << 20;
 
 /// Largest value of one state entry, in bytes. Bounds state-sync messages.
 pub const ENTRY_BYTES_MAX: usize = 64 << 10;

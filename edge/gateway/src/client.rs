@@ -293,7 +293,7 @@ impl Gateway {
             self.seats.iter().map(|seat| seat.address.to_string()).collect();
         let has_checkers = match tier {
             Tier::Audit | Tier::Sync => true,
-            Tier::Trusted | Tier::Redundant { .. } => false,
+            Tier::Trusted | Tier::Redundant { .. } | Tier::Zk { .. } => false,
             Tier::Proof { .. } | Tier::Rerun => {
                 return Some("anybody: inputs and outputs stand in a block".to_owned());
             }

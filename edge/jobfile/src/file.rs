@@ -260,7 +260,8 @@ impl Verify {
             Self::Sync => Some(Tier::Sync),
             Self::Redundant { replicas } => Some(Tier::Redundant { replicas }),
             Self::Proof => Some(Tier::PROOF),
-            Self::Optimistic | Self::Zk | Self::Tee => None,
+            Self::Zk => Some(Tier::ZK),
+            Self::Optimistic | Self::Tee => None,
         }
     }
 }

@@ -50,8 +50,9 @@ impl JobFile {
         }
         if let Some(verify) = self.verify.filter(|verify| verify.tier().is_none()) {
             let word = verify.word();
-            let sentence =
-                format!("{word} is not in this version; use none, audit, sync, redundant or proof");
+            let sentence = format!(
+                "{word} is not in this version; use none, audit, sync, redundant, proof or zk"
+            );
             add("verify", &sentence);
         }
         found

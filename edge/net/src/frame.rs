@@ -7,9 +7,9 @@ use futures::future::BoxFuture;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// The most bytes in a frame. Transactions, receipts and pages of logs fit; whatever is larger is
-/// a blob, which can be resumed.
-pub const FRAME_BYTES_MAX: usize = 1 << 20;
+/// The most bytes in a frame. Transactions, also those with the longest proof, receipts and pages
+/// of logs fit; whatever is larger is a blob, which can be resumed.
+pub const FRAME_BYTES_MAX: usize = (2 << 20) + (64 << 10);
 
 /// Why a frame cannot be read or written.
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,12 @@
 //! Results of jobs as validators verify them: by a proof, or by running the program.
 //!
 //! A job names roots and ids only, so whatever shows a result brings inputs, outputs and the
-//! commitment to the weights along, and here they are held against these names first. A proof is
-//! bound to network, job and provider. What verifying costs follows from the program alone; a
-//! program whose proofs would take longer than that is none that can be proven here.
+//! commitment to the weights along, and here they are held against these names first; of sealed
+//! data it brings commitments only ([`hidden`]). A proof is bound to network, job and provider.
+//! What verifying costs follows from the program alone; a program whose proofs would take longer
+//! than that is none that can be proven here.
+
+pub mod hidden;
 
 mod plans;
 
@@ -23,7 +26,7 @@ use tg_tensor::program::{Operation, Place, Primitive, Program, ProgramError, Spe
 use tg_tensor::trace::{inputs_root, outputs_root};
 use tg_tensor::{MAGIC, Model, ModelError, Options, RunError, Runner, Tensor, TensorError};
 use tg_types::hash::sha256;
-use tg_types::tx::SHOWN_BYTES_MAX;
+use tg_types::tx::SHOWN_OPENLY_BYTES_MAX;
 use tg_types::{
     Bytes, Decode as _, DecodeError, Encode as _, GenesisHash, Hash32, JobId, NodeId, ResultClaim,
     ResultVerifier, ShownBy, VerifyCosts, wire,
@@ -58,7 +61,7 @@ wire! {
         /// The salt of the inputs.
         pub salt: [u8; 32],
         /// All inputs, then all outputs, in the program's order; it says how long each is.
-        pub numbers: Bytes<SHOWN_BYTES_MAX>,
+        pub numbers: Bytes<SHOWN_OPENLY_BYTES_MAX>,
         /// What shows that these inputs give these outputs.
         pub evidence: Evidence,
     }
@@ -73,12 +76,12 @@ wire! {
             /// The commitment to the weights; empty if there are none.
             commitment: Bytes<64>,
             /// The proof.
-            proof: Bytes<SHOWN_BYTES_MAX>,
+            proof: Bytes<SHOWN_OPENLY_BYTES_MAX>,
         } = 1,
         /// The weights themselves.
         Rerun {
             /// All constants, in the program's order.
-            weights: Bytes<SHOWN_BYTES_MAX>,
+            weights: Bytes<SHOWN_OPENLY_BYTES_MAX>,
         } = 2,
     }
 }
@@ -129,9 +132,9 @@ pub enum CourtError {
 /// A result that was verified.
 #[derive(Clone, Debug)]
 pub struct Verified {
-    /// The inputs, which are public.
+    /// The inputs, if they are public.
     pub inputs: Vec<Tensor>,
-    /// The outputs.
+    /// The outputs, if they are.
     pub outputs: Vec<Tensor>,
     /// The soundness of the proof; absent if the program was run.
     pub report: Option<Report>,
@@ -207,6 +210,10 @@ fn verify_with(
     if program.id() != claim.program {
         return Err(CourtError::Other("programs"));
     }
+    if let ShownBy::Zk { weights, inputs, run } = claim.by {
+        let claimed = hidden::Claimed { claim, weights, inputs, run };
+        return hidden::verify(program, &claimed, shown);
+    }
     let shown = Shown::from_bytes(shown)?;
     let (inputs, outputs) = numbers(&program, shown.numbers.as_slice())?;
     if inputs_root(&inputs, &Salt::new(shown.salt)) != claim.inputs {
@@ -238,8 +245,10 @@ fn verify_with(
             }
             Ok(Verified { inputs, outputs, report: None })
         }
-        (Evidence::Proof { .. }, ShownBy::Rerun)
-        | (Evidence::Rerun { .. }, ShownBy::Proof { .. }) => Err(CourtError::Way),
+        (Evidence::Proof { .. }, ShownBy::Rerun | ShownBy::Zk { .. })
+        | (Evidence::Rerun { .. }, ShownBy::Proof { .. } | ShownBy::Zk { .. }) => {
+            Err(CourtError::Way)
+        }
     }
 }
 
@@ -309,9 +318,10 @@ pub fn costs(program: &Program) -> VerifyCosts {
 
 fn costs_with(plans: &Plans<Setup>, program: &Program) -> VerifyCosts {
     if !is_small(program) {
-        return VerifyCosts { proof: None, rerun: None };
+        return VerifyCosts::NONE;
     }
-    let room = SHOWN_BYTES_MAX.checked_sub(numbers_bytes(program).saturating_add(FRAME_BYTES));
+    let room =
+        SHOWN_OPENLY_BYTES_MAX.checked_sub(numbers_bytes(program).saturating_add(FRAME_BYTES));
     // A program whose results cannot be shown is not planned.
     let setup = (room >= Some(PROOF_BYTES_MIN)).then(|| bounded(plans, program).ok()).flatten();
     let proof = setup.map(|setup| proof_cost(setup.leaves(), size(program)));
@@ -320,7 +330,8 @@ fn costs_with(plans: &Plans<Setup>, program: &Program) -> VerifyCosts {
     let bytes: usize = bytes.fold(0, usize::saturating_add);
     let fits = Some(bytes) <= room;
     let rerun = fits.then(|| rerun_cost(program, bytes as u64));
-    VerifyCosts { proof, rerun }
+    let zk = hidden::Committer::new(program).ok().map(|committer| committer.cost(program));
+    VerifyCosts { proof, rerun, zk }
 }
 
 /// Microseconds to verify a proof about so many look-ups and reads: queries and hashes, which are
@@ -525,29 +536,13 @@ impl Remembered {
 
 /// A name for a claim with what shows it; the program's id stands for the program.
 fn key_of(claim: &ResultClaim, shown: &[u8]) -> [u8; 32] {
-    let ResultClaim { genesis, job, node, program, weights, inputs, output, by } = claim;
-    let (way, commitment) = match by {
-        ShownBy::Proof { weights } => ([1], *weights.as_bytes()),
-        ShownBy::Rerun => ([2], [0; 32]),
-    };
-    sha256(&[
-        genesis.as_bytes(),
-        job.as_bytes(),
-        node.as_bytes(),
-        program.as_bytes(),
-        weights.as_bytes(),
-        inputs.as_bytes(),
-        output.as_bytes(),
-        &way,
-        &commitment,
-        shown,
-    ])
+    sha256(&[&claim.to_bytes(), shown])
 }
 
 impl ResultVerifier for Court {
     fn costs(&self, program: &[u8]) -> VerifyCosts {
-        let none = VerifyCosts { proof: None, rerun: None };
-        Program::from_bytes(program).map_or(none, |program| costs_with(&self.plans, &program))
+        let program = Program::from_bytes(program);
+        program.map_or(VerifyCosts::NONE, |program| costs_with(&self.plans, &program))
     }
 
     fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool {

@@ -1,8 +1,8 @@
 //! What a job costs. A quote and the escrow are the same sum, computed here and nowhere else: what
 //! a client is told is what is locked, and what is locked is all that can be spent.
 
-use tg_types::tx::PROOF_TX_BYTES_MAX;
-use tg_types::{Amount, Bps, Extent, JobSpec, Params, Tier};
+use tg_types::tx::TX_BYTES_MAX;
+use tg_types::{Amount, Bps, Extent, JobSpec, Params, ShownBy, Tier};
 
 /// What a job costs, part by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,17 +36,22 @@ const STEPS: u64 = 2;
 pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charges> {
     let jobs = &params.jobs;
     let (checkers, share, draw_share) = match (spec.tier, extent) {
-        (Tier::Trusted | Tier::Redundant { .. } | Tier::Proof { .. } | Tier::Rerun, _) => {
-            (0, Bps::ZERO, Bps::ZERO)
-        }
+        (
+            Tier::Trusted
+            | Tier::Redundant { .. }
+            | Tier::Proof { .. }
+            | Tier::Rerun
+            | Tier::Zk { .. },
+            _,
+        ) => (0, Bps::ZERO, Bps::ZERO),
         (Tier::Audit, Extent::Whole) => (jobs.audit_checkers, jobs.audit_pay, jobs.audit_share),
         (Tier::Audit, Extent::Tiles) => {
             (jobs.audit_checkers, jobs.audit_tiles_pay, jobs.audit_share)
         }
         (Tier::Sync, _) => (jobs.sync_checkers, jobs.sync_pay, Bps::WHOLE),
     };
-    let fees = match spec.tier.shown_by() {
-        Some(_) => proof_fee_max(params)?,
+    let fees = match spec.tier.shown_by(0) {
+        Some(by) => proof_fee_max(params, by)?,
         None => jobs.step_fee.times(STEPS).ok()?,
     };
     let check_fees = match extent {
@@ -75,8 +80,8 @@ pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charge
 
 /// The most that a transaction with a result and all that shows it costs; what it costs less goes
 /// back to the client.
-fn proof_fee_max(params: &Params) -> Option<Amount> {
-    let bytes = u64::try_from(PROOF_TX_BYTES_MAX).ok()?;
+fn proof_fee_max(params: &Params, by: ShownBy) -> Option<Amount> {
+    let bytes = u64::try_from(by.bytes_max() + TX_BYTES_MAX).ok()?;
     let verifying = params.jobs.proof_fee.times(params.jobs.proof_cost_max).ok()?;
     params.fee_floor_per_byte.times(bytes).ok()?.plus(verifying).ok()
 }
@@ -131,9 +136,11 @@ mod tests {
         check((Tier::Audit, Extent::Tiles), 1, 2, [1, 2], 110_000 + 2 * (10_000 + 130_000));
         check((Tier::Sync, Extent::Whole), 1, 7, [1, 7], 670_000);
         check((Tier::Redundant { replicas: 2 }, Extent::Whole), 2, 0, [3, 0], 220_000);
-        let shown = 100_000 + 10 * 512 * 1_024 + 10 * 50_000;
+        let shown = 100_000 + 10 * 512 * 1_024 + 10 * 100_000;
         check((Tier::Proof { weights: hash }, Extent::Whole), 1, 0, [1, 0], shown);
         check((Tier::Rerun, Extent::Whole), 1, 0, [1, 0], shown);
+        let hidden = 100_000 + 10 * 2_048 * 1_024 + 10 * 100_000;
+        check((Tier::ZK, Extent::Whole), 1, 0, [1, 0], hidden);
     }
 
     #[test]

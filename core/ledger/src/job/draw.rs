@@ -196,7 +196,11 @@ fn checkers_of(session: &Session<'_>, tier: Tier) -> Option<(u8, Bps)> {
     match tier {
         Tier::Audit => Some((jobs.audit_checkers, jobs.audit_share)),
         Tier::Sync => Some((jobs.sync_checkers, Bps::WHOLE)),
-        Tier::Trusted | Tier::Redundant { .. } | Tier::Proof { .. } | Tier::Rerun => None,
+        Tier::Trusted
+        | Tier::Redundant { .. }
+        | Tier::Proof { .. }
+        | Tier::Rerun
+        | Tier::Zk { .. } => None,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use tg_scheduler::{Ask, Offer, choose};
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
-use tg_types::{Amount, Bps, Event, JobSpec, JobStatus, ProgramFacts, Reason, Work};
+use tg_types::{Amount, Bps, Event, JobSpec, JobStatus, ProgramFacts, Reason, Tier, Work};
 
 use super::record::{JobEntry, Run, RunState};
 use crate::due::{self, DueItem};
@@ -155,11 +155,13 @@ fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut [Seat]) -> Result<(
 }
 
 /// Owners that may not run a job (again): those who run it, and those whose runs ended by their own
-/// doing. Whoever merely disappeared may try again if nobody else is there.
+/// doing. Whoever merely disappeared may try again if nobody else is there, unless each run has a
+/// commitment of its own: a late proof of the first would be a lie about the second.
 pub fn excluded(entry: &JobEntry) -> Vec<AccountId> {
+    let is_once = matches!(entry.spec.tier, Tier::Zk { .. });
     let is_out = |run: &&Run| match run.state {
         RunState::Placed | RunState::Committed { .. } | RunState::Revealed { .. } => true,
-        RunState::Ended { why } => why != Reason::RunMissed,
+        RunState::Ended { why } => is_once || why != Reason::RunMissed,
     };
     entry.runs.as_slice().iter().filter(is_out).map(|run| run.owner).collect()
 }

@@ -38,7 +38,7 @@ pub(crate) struct Shown<'a> {
 #[must_use]
 pub fn awaits_result(entry: &JobEntry, node: &NodeId) -> bool {
     let is_placed = |run: &Run| run.node == *node && run.state == RunState::Placed;
-    entry.spec.tier.shown_by().is_some() && entry.runs.as_slice().iter().any(is_placed)
+    entry.spec.tier.is_shown() && entry.runs.as_slice().iter().any(is_placed)
 }
 
 /// Refuses what takes no place in a block: a result that nobody waits for.
@@ -62,6 +62,9 @@ pub(crate) fn prove(session: &mut Session<'_>, call: &Call, shown: &Shown<'_>) -
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     let run = entry.run_of(&node).cloned().ok_or(Reason::RunUnknown)?;
     let claim = claim(session, &entry, shown, &node).ok_or(Reason::RunNotThere)?;
+    if shown.bytes.len() > claim.by.bytes_max() {
+        return Err(Reason::TxTooLarge.into());
+    }
     let costs = program::costs(session, &claim.program)?.ok_or(Reason::ProgramUnknown)?;
     if costs.by(claim.by) != Some(shown.cost) {
         return Err(Reason::ProofCostWrong.into());
@@ -99,7 +102,7 @@ fn claim(
     node: &NodeId,
 ) -> Option<ResultClaim> {
     let Work::Tensor { program, weights, inputs, .. } = entry.spec.work else { return None };
-    let by = entry.spec.tier.shown_by()?;
+    let by = entry.spec.tier.shown_by(entry.run_number(node)?)?;
     let (genesis, output) = (session.rules.domain.genesis, shown.result.output);
     let (job, node) = (*shown.job, *node);
     Some(ResultClaim { genesis, job, node, program, weights, inputs, output, by })

@@ -275,6 +275,13 @@ impl JobEntry {
         self.runs.as_mut_slice().iter_mut().find(|run| run.node == *node && run.is_live())
     }
 
+    /// Which of the job's runs is a node's that may still give a result, counted from 0.
+    pub fn run_number(&self, node: &NodeId) -> Option<u8> {
+        let mut runs = self.runs.as_slice().iter();
+        let place = runs.position(|run| run.node == *node && run.is_live())?;
+        u8::try_from(place).ok()
+    }
+
     /// The check of a node that has not ended.
     pub(crate) fn check_of(&mut self, node: &NodeId) -> Option<&mut Check> {
         self.checks.as_mut_slice().iter_mut().find(|check| check.node == *node && check.is_open())

@@ -65,7 +65,7 @@ fn commit_one(
     seal: Hash32,
 ) -> Result<(), Fail> {
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
-    let is_shown_at_once = entry.spec.tier.shown_by().is_some();
+    let is_shown_at_once = entry.spec.tier.is_shown();
     let run = entry.run_of(node).ok_or(Reason::RunUnknown)?;
     if run.state != RunState::Placed {
         return Err(Reason::RunNotThere.into());
@@ -79,7 +79,7 @@ fn commit_one(
     run.state = RunState::Committed { seal, height };
     run.deadline = Tick::MAX;
     let runs_open = match entry.spec.tier {
-        Tier::Trusted | Tier::Proof { .. } | Tier::Rerun => true,
+        Tier::Trusted | Tier::Proof { .. } | Tier::Rerun | Tier::Zk { .. } => true,
         Tier::Audit | Tier::Sync => {
             list::push(session, ListOf::Commits(height), *job.as_bytes())?;
             true
@@ -165,9 +165,8 @@ pub(crate) fn advance(
     }
     entry.status = JobStatus::Checking;
     match (entry.spec.tier, entry.draw) {
-        (Tier::Trusted | Tier::Proof { .. } | Tier::Rerun, _) | (_, Draw::Spared) => {
-            settle::accept(session, job, entry)
-        }
+        (Tier::Trusted | Tier::Proof { .. } | Tier::Rerun | Tier::Zk { .. }, _)
+        | (_, Draw::Spared) => settle::accept(session, job, entry),
         (Tier::Redundant { replicas }, _) => compare(session, job, entry, replicas.into()),
         (Tier::Audit | Tier::Sync, Draw::Pending) => {
             session.tables.jobs.put(job.as_bytes(), Some(entry))
@@ -223,7 +222,7 @@ pub(crate) fn give_up(
         return Err(Reason::RunNotThere.into());
     }
 
-    let is_shown = entry.spec.tier.shown_by().is_some();
+    let is_shown = entry.spec.tier.is_shown();
     let why = match failure {
         RunFailure::NotShowable if is_shown => Reason::ResultNotShowable,
         RunFailure::NotShowable
@@ -266,9 +265,12 @@ fn lose_one(session: &mut Session<'_>, job: &JobId, id: &NodeId) -> Result<(), S
         return Ok(());
     }
     end(session, job, &mut entry, id, Reason::RunLost)?;
-    // It is no failure of the job's, so it does not stay in the record.
-    let is_lost = |run: &Run| run.state == RunState::Ended { why: Reason::RunLost };
-    entry.runs.retain(|run| !is_lost(run));
+    // It is no failure of the job's, so it does not stay in the record; unless there are
+    // commitments for so many runs only, and the lost one may have shown a proof about its own.
+    if !matches!(entry.spec.tier, Tier::Zk { .. }) {
+        let is_lost = |run: &Run| run.state == RunState::Ended { why: Reason::RunLost };
+        entry.runs.retain(|run| !is_lost(run));
+    }
     retry(session, job, entry)
 }
 

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries ccdd6edda0391bec88a363b222cfbcabb5d30fde263af35e9bc5eaf2c1171eee"]
+    expect!["127 entries f1eae2f38b3482b9d2d72049e073ba36fce9ae6a01a40c0878767b9ee107d173"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

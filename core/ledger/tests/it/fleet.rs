@@ -101,7 +101,7 @@ pub(crate) fn reveal_as(number: u8, job: JobId, result: &RunResult) -> Action {
 /// What a result of a job claims when a node shows it.
 pub(crate) fn claim_as(
     domain: &Domain,
-    (number, job): (u8, JobId),
+    (number, job, run): (u8, JobId, u8),
     spec: &JobSpec,
     result: &RunResult,
 ) -> ResultClaim {
@@ -109,13 +109,13 @@ pub(crate) fn claim_as(
         unreachable!("a tensor program");
     };
     let (genesis, node, output) = (domain.genesis, node(number), result.output);
-    let by = spec.tier.shown_by().expect("shown at once");
+    let by = spec.tier.shown_by(run).expect("shown at once");
     ResultClaim { genesis, job, node, program, weights, inputs, output, by }
 }
 
 /// As a node: show a result with these bytes.
 pub(crate) fn show_as(job: JobId, spec: &JobSpec, result: &RunResult, shown: Vec<u8>) -> Action {
-    let by = spec.tier.shown_by().expect("shown at once");
+    let by = spec.tier.shown_by(0).expect("shown at once");
     let cost = TestJudge.costs(PROGRAM).by(by).expect("can be shown");
     let result = RunResult { trace: Hash32::new(sha256(&[&shown])), ..*result };
     let (shown, vouchers) = (Bytes::new(shown).expect("short"), List::default());
@@ -247,9 +247,10 @@ impl World {
 
     /// As a node: show a result of a job with what an honest run shows.
     pub(crate) fn prove_as(&self, number: u8, job: JobId, result: &RunResult) -> Action {
-        let spec = self.known(job).spec;
-        let claim = claim_as(&self.rules.domain, (number, job), &spec, result);
-        show_as(job, &spec, result, proof_of(&claim))
+        let JobEntry { spec, .. } = &self.known(job);
+        let run = self.known(job).run_number(&node(number)).unwrap_or(0);
+        let claim = claim_as(&self.rules.domain, (number, job, run), spec, result);
+        show_as(job, spec, result, proof_of(&claim))
     }
 
     /// A block that carries all certificates there are.

@@ -191,6 +191,9 @@ pub(crate) fn proof_of(claim: &ResultClaim) -> Vec<u8> {
     let by = match claim.by {
         ShownBy::Proof { weights } => *weights.as_bytes(),
         ShownBy::Rerun => [0; 32],
+        ShownBy::Zk { weights, inputs, run } => {
+            sha256(&[weights.as_bytes(), inputs.as_bytes(), &[run]])
+        }
     };
     let names = [claim.genesis.as_bytes(), claim.job.as_bytes(), claim.node.as_bytes(), &by];
     let hashes = [&claim.program, &claim.weights, &claim.inputs, &claim.output];
@@ -204,7 +207,7 @@ impl ResultVerifier for TestJudge {
         let multiply_adds = self.facts(program).expect("a program").multiply_adds;
         let is_provable = !program.ends_with(b"unprovable");
         let proof = is_provable.then_some(1_000 + multiply_adds);
-        VerifyCosts { proof, rerun: Some(multiply_adds) }
+        VerifyCosts { proof, rerun: Some(multiply_adds), zk: proof.map(|cost| cost + 2_000) }
     }
 
     fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool {

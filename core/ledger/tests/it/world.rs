@@ -223,7 +223,7 @@ pub(crate) fn job_params() -> JobParams {
         proof_cost_max: 10_000,
         proof_cost_per_block_max: 18_000,
         proofs_per_block_max: 3,
-        proof_bytes_per_block_max: 512 * 1024,
+        proof_bytes_per_block_max: 2 * 1024 * 1024,
     }
 }
 

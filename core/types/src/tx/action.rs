@@ -42,12 +42,17 @@ pub type DisputeEvidence = Bytes<{ 14 * 1024 }>;
 /// Blocks of a filled memory with all that they read. Opaque to core.
 pub type CapacityOpenings = Bytes<{ 14 * 1024 }>;
 
-/// What shows that a result is right: inputs and outputs in the clear, and a proof or the weights.
-/// Opaque to core; with the rest of a transaction it stays below its limit.
+/// What shows that a result is right: inputs and outputs in the clear, and a proof or the weights;
+/// or commitments to both, and a proof that hides them. Opaque to core; with the rest of a
+/// transaction it stays below its limit.
 pub type ShownBytes = Bytes<SHOWN_BYTES_MAX>;
 
-/// The most bytes that show a result. Proofs of models that fit a machine have 50 to 350 KB.
-pub const SHOWN_BYTES_MAX: usize = 496 * 1024;
+/// The most bytes that show a result in any way. Proofs that hide their numbers have 1.4 to 1.8 MB.
+pub const SHOWN_BYTES_MAX: usize = 2032 * 1024;
+
+/// The most bytes that show a result with its numbers in the clear. Proofs of models that fit a
+/// machine have 50 to 350 KB.
+pub const SHOWN_OPENLY_BYTES_MAX: usize = 496 * 1024;
 
 wire! {
     /// A commitment to what will be said about a job.

@@ -71,17 +71,23 @@ arb_from! {
         Self::Queued, Self::Cancelled, Self::Expired, Self::Running, Self::Checking,
         Self::Disputed, Self::Settled, Self::Failed,
     ])?;
-    Tier: u => match u.int_in_range(1..=6)? {
+    Tier: u => match u.int_in_range(1..=7)? {
         1 => Self::Trusted,
         2 => Self::Audit,
         3 => Self::Sync,
         4 => Self::Redundant { replicas: u.arbitrary()? },
         5 => Self::Proof { weights: Hash32::arb(u)? },
-        _ => Self::Rerun,
+        6 => Self::Rerun,
+        _ => Self::Zk { weights: Hash32::arb(u)?, inputs: Hash32::arb(u)? },
     };
-    ShownBy: u => match u.int_in_range(1..=2)? {
+    ShownBy: u => match u.int_in_range(1..=3)? {
         1 => Self::Proof { weights: Hash32::arb(u)? },
-        _ => Self::Rerun,
+        2 => Self::Rerun,
+        _ => Self::Zk {
+            weights: Hash32::arb(u)?,
+            inputs: Hash32::arb(u)?,
+            run: u.arbitrary()?,
+        },
     };
     RunFailure: u => *u.choose(&[
         Self::Declined, Self::PackageMissing, Self::PackageWrong, Self::TooLarge,

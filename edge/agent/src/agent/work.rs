@@ -4,7 +4,7 @@ use super::courier::Parcel;
 use super::desk::Desk;
 use super::notes::Note;
 use super::packages::{Content, Lent, Named, Packages, Waited};
-use super::prove::{self, Proved, ShowError};
+use super::prove::{self, Asked, HiddenOutput, Proved, ShowError};
 use super::tiles::TilesError;
 use super::{AgentConfig, Cheat, Ran, Tools, patience};
 use crate::contents::PackageReader;
@@ -97,6 +97,7 @@ impl WorkError {
                 | ShowError::TooCostly
                 | ShowError::TooLong
                 | ShowError::OtherWeights
+                | ShowError::OtherInputs
                 | ShowError::OtherTier,
             ) => RunFailure::NotShowable,
             Self::Kind
@@ -329,11 +330,14 @@ pub(crate) async fn run(
             let inputs = content.tensor_inputs().await?;
             check_result_key(&inputs.result_to, &entry.spec)?;
             // Whoever names another's package in a job of its own must not have it published.
-            if entry.spec.tier.shown_by().is_some() && inputs.tier != entry.spec.tier {
+            if entry.spec.tier.is_shown() && inputs.tier != entry.spec.tier {
                 return Err(ShowError::OtherTier.into());
             }
-            let done = run_tensor(config, tools, &entry.spec, inputs).await?;
-            proved = show(config, tools, (job, node), &entry.spec, &done).await?;
+            let mut done = run_tensor(config, tools, &entry.spec, inputs).await?;
+            proved = show(config, tools, (job, node), &entry, &done).await?;
+            if let Some(hidden) = proved.as_ref().and_then(|proved| proved.hidden) {
+                done.hide(&hidden)?;
+            }
             done
         }
         Work::Opaque { task } => {
@@ -369,7 +373,7 @@ async fn check_money(config: &AgentConfig, entry: &JobEntry) -> Result<(), WorkE
     let params = config.gateway.params();
     let charges = tg_ledger::charges(params, &entry.spec, entry.extent);
     let needed = charges.map_or(Amount::CAP, |charges| charges.fees);
-    let is_shown = entry.spec.tier.shown_by().is_some();
+    let is_shown = entry.spec.tier.is_shown();
     if is_shown && super::balance(config).await < needed { Err(WorkError::Poor) } else { Ok(()) }
 }
 
@@ -378,15 +382,18 @@ async fn show(
     config: &AgentConfig,
     tools: &Tools,
     (job, node): (JobId, NodeId),
-    spec: &JobSpec,
+    entry: &JobEntry,
     done: &Done,
 ) -> Result<Option<Proved>, WorkError> {
+    let spec = &entry.spec;
     let Work::Tensor { program, weights, inputs, .. } = spec.work else { return Ok(None) };
-    let Some((by, run)) = spec.tier.shown_by().zip(done.run.clone()) else { return Ok(None) };
+    let by = entry.run_number(&node).and_then(|number| spec.tier.shown_by(number));
+    let Some((by, run)) = by.zip(done.run.clone()) else { return Ok(None) };
     let (genesis, output) = (config.gateway.domain().genesis, done.output);
     let claim = ResultClaim { genesis, job, node, program, weights, inputs, output, by };
     let (provers, cheats) = (Arc::clone(&tools.provers), lies(config, spec));
-    let shown = move || prove::show(&provers, &run, &claim, cheats);
+    let runs = config.gateway.params().jobs.runs_max();
+    let shown = move || prove::show(&provers, &Asked { run: &run, claim, runs, cheats });
     let shown = tokio::task::spawn_blocking(shown).await.map_err(|_| WorkError::Panicked)?;
     shown.map(Some)
 }
@@ -420,11 +427,21 @@ struct Done {
     run: Option<Arc<TensorRun>>,
 }
 
+impl Done {
+    /// Names the outputs as they are committed to, and hands the seed of that back with them.
+    fn hide(&mut self, hidden: &HiddenOutput) -> Result<(), WorkError> {
+        let run = self.run.as_ref().ok_or(WorkError::Kind)?;
+        self.plain = Box::new(run.hidden_outputs(hidden.seed)?);
+        self.output = hidden.id;
+        Ok(())
+    }
+}
+
 /// Whether the node lies about a job.
 fn lies(config: &AgentConfig, spec: &JobSpec) -> bool {
     match config.cheats {
         Some(Cheat::Results) => true,
-        Some(Cheat::Proofs) => spec.tier.shown_by().is_some(),
+        Some(Cheat::Proofs) => spec.tier.is_shown(),
         Some(Cheat::Capacity | Cheat::Sealed) | None => false,
     }
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 use tg_types::Amount;
 
-/// Largest body of a request: 4,000 ordinary transactions as hex and half of it to spare.
-pub const BODY_BYTES_MAX: usize = 4 << 20;
+/// Largest body of a request: the longest transaction as hex and some to spare, or 5,000 ordinary
+/// ones and half of it to spare.
+pub const BODY_BYTES_MAX: usize = 5 << 20;
 
 /// Bytes of request bodies held at the same time, over all connections. Parsed JSON takes up to
 /// three times as much, so this keeps the worst case near 100 MiB.

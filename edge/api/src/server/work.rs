@@ -186,7 +186,8 @@ pub(super) async fn job(shared: &Shared, params: JobParams) -> Result<JobAnswer,
 /// the rest comes from the block in which it was accepted.
 pub(super) async fn proof(shared: &Shared, id: JobId) -> Result<Vec<u8>, RpcError> {
     let missing = || {
-        let hint = "only jobs of tier proof have one, until they or their blocks are forgotten";
+        let hint = "only jobs of the tiers proof and zk have one, until they or their blocks are \
+                    forgotten";
         errors::unknown(format!("a proof of job {id}"), hint)
     };
     let entry: Option<JobEntry> = shared.entry(keys::job(&id)).await?;
@@ -194,8 +195,9 @@ pub(super) async fn proof(shared: &Shared, id: JobId) -> Result<Vec<u8>, RpcErro
     let Work::Tensor { program, weights, inputs, .. } = entry.spec.work else {
         return Err(missing());
     };
-    let by = entry.spec.tier.shown_by().ok_or_else(missing)?;
     let run = entry.live().find(|run| run.result().is_some()).ok_or_else(missing)?;
+    let number = entry.run_number(&run.node).ok_or_else(missing)?;
+    let by = entry.spec.tier.shown_by(number).ok_or_else(missing)?;
     let (result, height) = run.result().zip(run.committed()).ok_or_else(missing)?;
     let block = shared.chain.block(height).await.map_err(errors::chain)?;
     let (_, payload, _) = block.ok_or_else(missing)?;

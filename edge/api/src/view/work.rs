@@ -358,5 +358,9 @@ fn shown_details(list: Listing, result: &RunResult, by: &ShownBy) -> Listing {
     match by {
         ShownBy::Proof { weights } => list.text("by", &"proof").text("weights", weights),
         ShownBy::Rerun => list.text("by", &"rerun"),
+        ShownBy::Zk { weights, inputs, run } => {
+            let list = list.text("by", &"zk").text("weights", weights);
+            list.text("inputs", inputs).number("run", *run)
+        }
     }
 }

@@ -111,6 +111,9 @@ fn accepted_by(entry: &JobEntry, passed: usize) -> String {
         }
         Tier::Proof { .. } => "Proven and paid: every validator verified the proof.".to_owned(),
         Tier::Rerun => "Accepted and paid: every validator ran the program itself.".to_owned(),
+        Tier::Zk { .. } => {
+            "Proven and paid: every validator verified the proof, which shows no data.".to_owned()
+        }
         Tier::Audit if passed == 0 => {
             "Accepted and paid; the result was not drawn for an audit.".to_owned()
         }

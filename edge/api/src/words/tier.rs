@@ -11,7 +11,7 @@ pub const SEEN_BY: &str = "The provider and the drawn checkers see the input in 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierWords {
-    /// As people write it: "none", "audit", "sync", "redundant:n", "proof" or "rerun".
+    /// As people write it: "none", "audit", "sync", "redundant:n", "proof", "rerun" or "zk".
     pub word: String,
     /// What holds the word back: "local demo" where one owner may run all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,6 +42,9 @@ impl TierWords {
             Tier::Rerun => "Every validator runs the program itself, in the block that pays for \
                 it: that takes less than verifying a proof."
                 .to_owned(),
+            Tier::Zk { .. } => "The provider proves the run without showing inputs and outputs; \
+                every validator verifies the proof in the block that pays for it."
+                .to_owned(),
         };
         let not_against = match tier {
             Tier::Trusted => "A lying provider.",
@@ -61,6 +64,10 @@ impl TierWords {
                  you meant."
             }
             Tier::Rerun => "Readers: anybody can read inputs, outputs and weights.",
+            Tier::Zk { .. } => {
+                "The provider: it sees all data. Readers of weights: the proof does not hide them. \
+                 A commitment to other weights than you meant."
+            }
         };
         let caveat = match (tier, network) {
             (Tier::Sync, NetworkKind::Local) => Some("local demo".to_owned()),
@@ -69,7 +76,8 @@ impl TierWords {
                 | Tier::Audit
                 | Tier::Redundant { .. }
                 | Tier::Proof { .. }
-                | Tier::Rerun,
+                | Tier::Rerun
+                | Tier::Zk { .. },
                 _,
             )
             | (Tier::Sync, NetworkKind::Open) => None,
@@ -100,6 +108,7 @@ pub(crate) fn tier_word(tier: Tier) -> String {
         Tier::Redundant { replicas } => format!("redundant:{replicas}"),
         Tier::Proof { .. } => "proof".to_owned(),
         Tier::Rerun => "rerun".to_owned(),
+        Tier::Zk { .. } => "zk".to_owned(),
     }
 }
 

@@ -91,14 +91,14 @@ pub(crate) fn wrong_http_gets_a_clear_error(world: &World) {
     assert!(body.contains("content-type: application/json"), "{body}");
     assert_eq!(world.post("application/json; charset=utf-8", &status_call).0, 200);
 
-    let (status, body) = world.post(JSON, &" ".repeat(5 << 20));
+    let (status, body) = world.post(JSON, &" ".repeat(6 << 20));
     assert_eq!(status, 413);
     assert!(body.contains("split it"), "{body}");
     let endless = "POST /rpc HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
         content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunk = format!("100000\r\n{}\r\n", " ".repeat(0x10_0000));
     let (status, _) =
-        split(&world.raw(format!("{endless}{}0\r\n\r\n", chunk.repeat(5)).as_bytes()));
+        split(&world.raw(format!("{endless}{}0\r\n\r\n", chunk.repeat(6)).as_bytes()));
     assert_eq!(status, 413);
     let chunked = format!("{endless}{:x}\r\n{status_call}\r\n0\r\n\r\n", status_call.len());
     assert_eq!(split(&world.raw(chunked.as_bytes())).0, 200);

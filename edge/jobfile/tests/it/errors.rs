@@ -114,7 +114,7 @@ inputs: {set: https://example.org/set}
 checkpoint: {path: /ckpt, every: 10m}
 service: {port: 8080, replicas: 2}
 priority: 5
-verify: zk
+verify: tee
 ";
     let job = JobFile::parse(text, "job.tg.yaml").expect("reads");
     let said: String = job.unsupported().iter().map(|key| format!("{key}\n")).collect();

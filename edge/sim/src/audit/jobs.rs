@@ -279,7 +279,12 @@ impl JobBooks {
             format!("{job:?}: {locked} locked, {paid} paid, {charged} charged, {refund} came back")
         });
         let needed = match book.spec.tier {
-            Tier::Trusted | Tier::Audit | Tier::Sync | Tier::Proof { .. } | Tier::Rerun => 1,
+            Tier::Trusted
+            | Tier::Audit
+            | Tier::Sync
+            | Tier::Proof { .. }
+            | Tier::Rerun
+            | Tier::Zk { .. } => 1,
             Tier::Redundant { replicas } => usize::from(replicas),
         };
         let outputs = &book.outputs;

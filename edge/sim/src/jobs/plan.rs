@@ -341,5 +341,6 @@ pub(super) const fn tier_name(tier: Tier) -> &'static str {
         Tier::Redundant { .. } => "redundant",
         Tier::Proof { .. } => "proof",
         Tier::Rerun => "rerun",
+        Tier::Zk { .. } => "zk",
     }
 }

@@ -169,9 +169,12 @@ pub(super) fn odds(
 ) -> Odds {
     let (drawn, checkers) = match scenario.tier {
         Tier::Audit => (f64::from(params.audit_share.points()) / 10_000.0, params.audit_checkers),
-        Tier::Trusted | Tier::Sync | Tier::Redundant { .. } | Tier::Proof { .. } | Tier::Rerun => {
-            (1.0, params.sync_checkers)
-        }
+        Tier::Trusted
+        | Tier::Sync
+        | Tier::Redundant { .. }
+        | Tier::Proof { .. }
+        | Tier::Rerun
+        | Tier::Zk { .. } => (1.0, params.sync_checkers),
     };
     let detection = match ploy {
         Ploy::Lazy | Ploy::Middle | Ploy::Last => {

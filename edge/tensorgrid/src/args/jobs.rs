@@ -14,8 +14,8 @@ pub(crate) struct JobOptions {
     /// Run the model (.onnx) as it is, in floating point; --verify is none or redundant:N then
     #[arg(long)]
     pub(crate) float: bool,
-    /// How surely: none, audit, sync, redundant:N or proof; audit for programs of tensors, none for
-    /// others
+    /// How surely: none, audit, sync, redundant:N, proof or zk; audit for programs of tensors, none
+    /// for others
     #[arg(long, value_name = "TIER")]
     pub(crate) verify: Option<TierName>,
     /// What anybody may read: data (inputs and outputs), or all (weights as well); proof needs it
@@ -144,10 +144,10 @@ pub(crate) struct TierName(pub(crate) Tier);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TierError {
     /// One that comes later.
-    #[error("{0} is not in this version; use none, audit, sync, redundant:N or proof")]
+    #[error("{0} is not in this version; use none, audit, sync, redundant:N, proof or zk")]
     Later(String),
     /// None at all.
-    #[error("expected none, audit, sync, redundant:N with N from 2 to 4, or proof")]
+    #[error("expected none, audit, sync, redundant:N with N from 2 to 4, proof or zk")]
     Unknown,
 }
 
@@ -160,7 +160,8 @@ impl FromStr for TierName {
             "audit" => Tier::Audit,
             "sync" => Tier::Sync,
             "proof" => Tier::PROOF,
-            "optimistic" | "zk" | "tee" => return Err(TierError::Later(text.to_owned())),
+            "zk" => Tier::ZK,
+            "optimistic" | "tee" => return Err(TierError::Later(text.to_owned())),
             other => {
                 let count = other.strip_prefix("redundant:").and_then(|count| count.parse().ok());
                 let replicas = count.filter(|count| (2..=4).contains(count));
@@ -182,7 +183,8 @@ mod tests {
         assert_eq!(read("sync"), Ok(Tier::Sync));
         assert_eq!(read("redundant:3"), Ok(Tier::Redundant { replicas: 3 }));
         assert_eq!(read("proof"), Ok(Tier::PROOF));
-        assert_eq!(read("zk"), Err(TierError::Later("zk".to_owned())));
+        assert_eq!(read("zk"), Ok(Tier::ZK));
+        assert_eq!(read("tee"), Err(TierError::Later("tee".to_owned())));
         for text in ["", "redundant", "redundant:1", "redundant:5", "synk"] {
             assert_eq!(read(text), Err(TierError::Unknown), "{text}");
         }

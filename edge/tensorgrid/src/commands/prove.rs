@@ -158,12 +158,13 @@ fn judge(file: &ProofFile, explain: bool) -> (&'static str, Vec<String>, Vec<Str
         Err(error) => return ("bad", causes(&error), Vec::new()),
     };
     let ResultClaim { genesis, job, node, program, inputs, output, by, .. } = &file.claim;
+    let inputs = if let ShownBy::Zk { inputs: committed, .. } = by { committed } else { inputs };
     let mut sentences = vec![format!(
         "Program {program} gives output {output} on the inputs with the root {inputs}."
     )];
     let mut explanation = Vec::new();
     match (by, &verified.report) {
-        (ShownBy::Proof { weights }, Some(report)) => {
+        (ShownBy::Proof { weights } | ShownBy::Zk { weights, .. }, Some(report)) => {
             sentences.push(format!("Its weights are those behind the commitment {weights}."));
             explanation.push(format!(
                 "A false statement passes with a probability of at most 2^-{:.1}, which is proven:",
@@ -180,7 +181,7 @@ fn judge(file: &ProofFile, explain: bool) -> (&'static str, Vec<String>, Vec<Str
                     .to_owned(),
             );
         }
-        (ShownBy::Rerun | ShownBy::Proof { .. }, _) => {
+        (ShownBy::Rerun | ShownBy::Proof { .. } | ShownBy::Zk { .. }, _) => {
             sentences.push("The program was run here, with the weights of the file.".to_owned());
         }
     }
@@ -193,12 +194,19 @@ fn judge(file: &ProofFile, explain: bool) -> (&'static str, Vec<String>, Vec<Str
     if explain {
         let count =
             |tensors: &[tg_tensor::Tensor]| tensors.iter().map(|it| it.len()).sum::<usize>();
-        explanation.push(format!(
-            "Read in the clear: {} numbers of inputs, {} of outputs; both fit the program, and \
-             have the roots that are named.",
-            count(&verified.inputs),
-            count(&verified.outputs)
-        ));
+        explanation.push(match by {
+            ShownBy::Zk { run, .. } => format!(
+                "Nothing is read in the clear: the file has commitments to inputs and outputs. It \
+                 is about run {run} of the job, counted from 0; each has a commitment of its own. \
+                 Whoever opens the result finds that of the outputs again."
+            ),
+            ShownBy::Proof { .. } | ShownBy::Rerun => format!(
+                "Read in the clear: {} numbers of inputs, {} of outputs; both fit the program, and \
+                 have the roots that are named.",
+                count(&verified.inputs),
+                count(&verified.outputs)
+            ),
+        });
         if !is_free {
             explanation.push(
                 "Whether the job was paid, and what it named, tells its receipt: `tensorgrid \

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tg_agent::chance::Chance;
 use tg_agent::contents::PackageReader;
-use tg_agent::tensor_run::{TensorRunError, read_outputs, tensor_bytes, trace_salt};
+use tg_agent::tensor_run::{TensorRunError, read_result, tensor_bytes, trace_salt};
 use tg_gateway::message::{EventList, Reply, Request, log_reader};
 use tg_gateway::package::{Results, Several, Whose, result_key_hash};
 use tg_gateway::stream::{FileSource, expect_end};
@@ -20,9 +20,11 @@ use tg_gateway::{
 use tg_ledger::{JobEntry, PieceEntry, ProgramEntry, Run, keys};
 use tg_net::PeerId;
 use tg_privacy::{ContentKey, Randomness, WrapPublic, WrapSecret};
+use tg_proof::court::CourtError;
+use tg_proof::court::hidden::{Committer, inputs_id};
 use tg_tensor::commit::Salt;
 use tg_tensor::judge::TensorJudge;
-use tg_tensor::trace::{inputs_root, outputs_root};
+use tg_tensor::trace::inputs_root;
 use tg_tensor::{Model, Tensor};
 use tg_types::hash::{Tag, tagged};
 use tg_types::tx::{PROGRAM_PIECES_MAX, ProgramPiece};
@@ -81,6 +83,10 @@ pub(crate) enum OrderError {
     OtherOutput,
     #[error("an output cannot be read")]
     Output(#[from] TensorRunError),
+    #[error("the inputs cannot be committed to")]
+    Hidden(#[from] CourtError),
+    #[error("commitments to inputs serve for one job, {jobs} were asked for")]
+    HiddenOnce { jobs: usize },
     #[error("the job is not on record any more")]
     Gone,
     #[error("the job has no result")]
@@ -103,6 +109,8 @@ impl OrderError {
             | Self::Input { .. }
             | Self::Write(_)
             | Self::OutputName { .. }
+            | Self::Hidden(_)
+            | Self::HiddenOnce { .. }
             | Self::Gone
             | Self::NoResult => false,
         }
@@ -181,6 +189,18 @@ impl Job<'_> {
         match self {
             Self::Tensor { model, .. } => TensorJudge.facts(&model.program().to_bytes()),
             Self::Task(_) => None,
+        }
+    }
+
+    /// The tier with commitments to the inputs for so many runs, if it asks for them: all of them
+    /// follow from the secret that the package carries.
+    fn committed(&self, tier: Tier, secret: &[u8; 32], runs: u8) -> Result<Tier, OrderError> {
+        match (self, tier) {
+            (Self::Tensor { model, inputs }, Tier::Zk { weights, .. }) => {
+                let roots = Committer::new(model.program())?.inputs(inputs, secret, runs)?;
+                Ok(Tier::Zk { weights, inputs: inputs_id(&roots) })
+            }
+            (Self::Tensor { .. } | Self::Task(_), tier) => Ok(tier),
         }
     }
 
@@ -384,7 +404,12 @@ impl Client<'_> {
         let nonce = files::random()?;
         let result_secret = self.result_secret(&nonce);
         let (salt, wrap) = (files::random()?, result_secret.public());
-        let to = Recipient { salt, wrap, tier: order.tier };
+        if matches!(order.tier, Tier::Zk { .. }) && count != 1 {
+            return Err(OrderError::HiddenOnce { jobs: count });
+        }
+        let runs = self.gateway.params().jobs.runs_max();
+        let tier = order.job.committed(order.tier, &salt, runs)?;
+        let to = Recipient { salt, wrap, tier };
         let (work, plain) = order.job.pack(&to)?;
         let result_key = ResultKey { nonce, hash: result_key_hash(wrap) };
         let mut chance = Chance::new(files::random()?);
@@ -400,6 +425,7 @@ impl Client<'_> {
         };
         let Kept { package, voucher } = self.gateway.keep(seal, plain).await?;
         let spec = order.spec(work, package, result_key, quote.charges.pay);
+        let spec = JobSpec { tier, ..spec };
         self.hand_in(vec![spec; count], voucher, quote, lane).await
     }
 
@@ -526,9 +552,8 @@ impl Client<'_> {
         model: &Model,
     ) -> Result<Vec<Tensor>, OrderError> {
         let read = |result: &RunResult, plain: &mut dyn Read| {
-            let outputs = read_outputs(model.program(), plain, result.package_bytes)?;
-            let is_right = outputs_root(outputs.iter()) == result.output;
-            is_right.then_some(outputs).ok_or(OrderError::OtherOutput)
+            let outputs = read_result(model.program(), entry.spec.tier, result, plain)?;
+            outputs.ok_or(OrderError::OtherOutput)
         };
         self.fetch(job, entry, read).await
     }

@@ -19,7 +19,7 @@ fn check(arguments: &[&str], code: i32, words: &[&str]) {
 fn command_of_a_later_version_is_refused_with_a_sentence() {
     check(&["serve", "model.onnx"], 2, &["`serve` is not in version", "hint:", "up, provide, run"]);
     check(&["prices"], 2, &["`prices` is not in version", "hint:"]);
-    check(&["quote", "x.tgp", "--verify", "zk"], 2, &["zk is not in this version"]);
+    check(&["quote", "x.tgp", "--verify", "tee"], 2, &["tee is not in this version"]);
     check(&["--json", "adjust"], 2, &["`adjust` is not in version"]);
 }
 

@@ -48,7 +48,9 @@ fn result_is_proven_and_a_liar_loses_its_bond() {
     let run = ["--json", "run", text(&program), "-i", text(&input), "-o", text(&there)];
     let proven = [&run[..], &["--verify", "proof"]].concat();
     let sealed = home.run(&proven).expect(2);
-    assert!(sealed.err.contains("--public data"), "{sealed:?}");
+    for way in ["--public data", "--verify zk"] {
+        assert!(sealed.err.contains(way), "{sealed:?}");
+    }
     let quote = ["--json", "quote", text(&program), "--verify", "proof", "--public", "data"];
     let quoted = home.run(&quote).expect(0).json();
     assert!(quoted["readers"].as_str().is_some_and(|it| it.starts_with("anybody")), "{quoted}");
@@ -72,6 +74,55 @@ fn result_is_proven_and_a_liar_loses_its_bond() {
     fs::write(&file, &bytes).expect("writes");
     let verified = home.run(&["verify", text(&file), "--explain"]).expect(0);
     for part in [job, "first sum-check: 2^-", "opening of weights: 2^-"] {
+        assert!(verified.out.contains(part), "{part}: {}", verified.out);
+    }
+    let last = bytes.len() - 100;
+    bytes[last] ^= 1;
+    fs::write(&file, &bytes).expect("writes");
+    home.run(&["verify", text(&file)]).expect(1);
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
+/// Goal: a result of sealed data is proven without showing it, verified by all validators and paid
+/// in one block; a provider that lies loses its bond, and the job is done by another, about a
+/// commitment of its own. Method: as above, with a job file that says `verify: zk`.
+#[test]
+fn result_of_sealed_data_is_proven_and_a_liar_loses_its_bond() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0", "--cheat=proofs"]);
+    let (program, input) = digits(&home);
+    let (here, there, again) = (home.path("here.npy"), home.path("there.npy"), home.path("2.npy"));
+    let local = ["model", "run", text(&program), "--input", text(&input), "-o", text(&here)];
+    home.run(&local).expect(0);
+    let job = home.path("job.tg.yaml");
+    let stated = "program: ./digits.tgp\ninputs: {image: ./one.npy}\n\
+                  outputs: {logits: ./there.npy}\nverify: zk\n";
+    fs::write(&job, stated).expect("writes");
+    let quoted = home.run(&["--json", "quote", text(&job)]).expect(0).json();
+    let says = |key: &str, word: &str| quoted[key].as_str().is_some_and(|it| it.contains(word));
+    assert!(says("readers", "provider") && says("proof", "weights are not hidden"), "{quoted}");
+
+    let ran = home.run(&["--json", "run", text(&job)]).expect(0);
+    let told = ran.json();
+    assert_eq!(told["status"], "settled");
+    assert_eq!(fs::read(&here).expect("written"), fs::read(&there).expect("written"));
+    for line in ["data is sealed", "shown to be wrong", "Slashed", "which shows no data"] {
+        assert!(ran.err.contains(line), "{line}: {}", ran.err);
+    }
+    let job = told["job"].as_str().expect("an id");
+    let shown = home.run(&["--json", "show", job]).expect(0).json();
+    assert_eq!((&shown["tier"], shown["runs"].as_array().map(Vec::len)), (&"zk".into(), Some(2)));
+    home.run(&["cp", job, text(&again), "--program", text(&program)]).expect(0);
+    assert_eq!(fs::read(&here).expect("written"), fs::read(&again).expect("written"));
+    let resumed = home.run(&["resume", job]).expect(1);
+    assert!(resumed.err.contains("for that job only"), "{resumed:?}");
+
+    let file = home.path("job.proof");
+    let mut bytes = get(&up.rpc(), &format!("/v1/jobs/{job}/proof"));
+    fs::write(&file, &bytes).expect("writes");
+    let verified = home.run(&["verify", text(&file), "--explain"]).expect(0);
+    for part in [job, "about run 1 of the job", "opening of the inputs: 2^-"] {
         assert!(verified.out.contains(part), "{part}: {}", verified.out);
     }
     let last = bytes.len() - 100;

@@ -1,5 +1,7 @@
 //! Results of jobs as validators verify them: what is shown must be all that the chain names.
 
+mod hidden;
+
 use super::programs::Net;
 use crate::court::{
     Court, CourtError, Evidence, REMEMBERED_MAX, Shown, commitment_id, context, costs, verify,
@@ -14,7 +16,7 @@ use tg_tensor::program::{
 };
 use tg_tensor::trace::{inputs_root, outputs_root};
 use tg_tensor::{Model, Options, Runner};
-use tg_types::tx::SHOWN_BYTES_MAX;
+use tg_types::tx::SHOWN_OPENLY_BYTES_MAX;
 use tg_types::{
     Bytes, Decode as _, Encode as _, GenesisHash, Hash32, JobId, List, NodeId, ResultClaim,
     ResultVerifier as _, ShownBy,
@@ -172,7 +174,7 @@ fn court_remembers_verdicts_up_to_a_bound() {
 #[test]
 fn programs_that_cannot_be_shown_have_no_cost() {
     let none = Court::default().costs(b"no program");
-    assert_eq!((none.proof, none.rerun), (None, None));
+    assert_eq!(none, tg_types::VerifyCosts::NONE);
     // An output that is an input: nothing is proven, but that can be shown.
     let spec = Spec { len: 2, lo: -128, hi: 127 };
     let (label, shape) = (|| Label::lossy("x"), || Shape::new(vec![2]).expect("short"));
@@ -202,9 +204,9 @@ fn programs_whose_numbers_are_too_long_to_be_shown_have_no_cost() {
         let costs = costs(&echo(u32::try_from(bytes / 2).expect("short")));
         (costs.proof.is_some(), costs.rerun.is_some())
     };
-    assert_eq!(can(SHOWN_BYTES_MAX / 2), (true, true));
-    assert_eq!(can(SHOWN_BYTES_MAX - 1_000), (false, true));
-    assert_eq!(can(SHOWN_BYTES_MAX), (false, false));
+    assert_eq!(can(SHOWN_OPENLY_BYTES_MAX / 2), (true, true));
+    assert_eq!(can(SHOWN_OPENLY_BYTES_MAX - 1_000), (false, true));
+    assert_eq!(can(SHOWN_OPENLY_BYTES_MAX), (false, false));
 }
 
 /// Moves of two numbers, each made of the two of the one before in as many parts.

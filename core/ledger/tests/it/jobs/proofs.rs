@@ -3,7 +3,7 @@
 //! before.
 
 use tg_ledger::{ApplyError, Built, RunState};
-use tg_types::tx::{PROOF_TX_BYTES_MAX, SHOWN_BYTES_MAX};
+use tg_types::tx::{PROOF_TX_BYTES_MAX, SHOWN_BYTES_MAX, SHOWN_OPENLY_BYTES_MAX};
 use tg_types::{
     Action, Amount, Bytes, CheckedTx, DurationMs, Event, GenesisHash, Hash32, Height, JobId,
     JobSpec, JobStatus, NetworkKind, Params, Reason, ResultClaim, RunFailure, RunResult, ShownBy,
@@ -18,6 +18,14 @@ use crate::world::*;
 const COMMITMENT: Hash32 = Hash32::new([5; 32]);
 const PROOF: Tier = Tier::Proof { weights: COMMITMENT };
 
+const INPUTS: Hash32 = Hash32::new([6; 32]);
+const ZK: Tier = Tier::Zk { weights: COMMITMENT, inputs: INPUTS };
+
+/// How the result of a run of tier [`ZK`] is shown.
+const fn hidden(run: u8) -> ShownBy {
+    ShownBy::Zk { weights: COMMITMENT, inputs: INPUTS, run }
+}
+
 /// What a run of [`PROGRAM`] takes, by the test's verifier.
 const COST: u64 = 5_000;
 
@@ -29,7 +37,7 @@ fn shown(world: &mut World, tier: Tier) -> (JobId, RunResult) {
 
 /// Parameters with room for transactions as large as they may be.
 fn wide_params() -> Params {
-    Params { block_bytes_max: 1_500_000, ..busy_params() }
+    Params { block_bytes_max: 5 * 512 * 1024, ..busy_params() }
 }
 
 #[test]
@@ -37,6 +45,7 @@ fn proven_result_is_paid_in_its_block() {
     for (tier, by, cost) in [
         (PROOF, ShownBy::Proof { weights: COMMITMENT }, COST),
         (Tier::Rerun, ShownBy::Rerun, COST - 1_000),
+        (ZK, hidden(0), COST + 2_000),
     ] {
         let mut world = World::staffed(2);
         let (client, provider) = (account(CLIENT), account(0));
@@ -84,7 +93,7 @@ fn result_that_does_not_pass_costs_the_bond() {
     for (what, change) in changes {
         let mut world = World::staffed(2);
         let (job, result) = shown(&mut world, PROOF);
-        let mut claim = claim_as(&world.rules.domain, (0, job), &spec(PROOF), &result);
+        let mut claim = claim_as(&world.rules.domain, (0, job, 0), &spec(PROOF), &result);
         change(&mut claim);
         let result = RunResult { output: claim.output, ..result };
         check_refuted(&mut world, job, &result, proof_of(&claim), what);
@@ -97,7 +106,7 @@ fn result_that_does_not_pass_costs_the_bond() {
     let mut world = World::staffed(2);
     let (job, _) = shown(&mut world, Tier::Rerun);
     let lie = RunResult { output: other, ..right_result(&spec(Tier::Rerun)) };
-    let claim = claim_as(&world.rules.domain, (0, job), &spec(Tier::Rerun), &lie);
+    let claim = claim_as(&world.rules.domain, (0, job, 0), &spec(Tier::Rerun), &lie);
     check_refuted(&mut world, job, &lie, proof_of(&claim), "a run that gives something else");
 }
 
@@ -177,7 +186,7 @@ fn job_that_cannot_be_shown_is_not_taken() {
     }
     let ask_of = submit(vec![spec_of]);
     world.fail(account(CLIENT), ask_of, Reason::ProgramNotShowable, Amount::ZERO);
-    for tier in [PROOF, Tier::Rerun] {
+    for tier in [PROOF, Tier::Rerun, ZK] {
         let work = Work::Opaque { task: Hash32::new([1; 32]) };
         let opaque = submit(vec![JobSpec { work, ..spec(tier) }]);
         world.fail(account(CLIENT), opaque, Reason::TierNeedsProgram, Amount::ZERO);
@@ -343,18 +352,55 @@ fn block_with_too_many_results_to_verify_is_refused() {
     };
     check(100, 100, 3);
     check(100, 9_000, 2);
-    check(200_000, 100, 2);
+    check(750_000, 100, 2);
 }
 
 #[test]
 fn result_may_be_large_and_not_larger() {
     let mut world = World::staffed_with(wide_params(), NetworkKind::Local, 2);
-    let (job, _) = shown(&mut world, PROOF);
-    let txs = large(&world, &[job], SHOWN_BYTES_MAX, 100);
-    assert!(usize::try_from(txs[0].size_bytes()).is_ok_and(|size| size <= PROOF_TX_BYTES_MAX));
-    let failed = Status::Failed(Reason::ProofCostWrong);
-    assert_eq!(world.block(&txs).receipts[0].status, failed);
+    for (tier, bytes, why) in [
+        (PROOF, SHOWN_OPENLY_BYTES_MAX, Reason::ProofCostWrong),
+        (PROOF, SHOWN_OPENLY_BYTES_MAX + 1, Reason::TxTooLarge),
+        (ZK, SHOWN_BYTES_MAX, Reason::ProofCostWrong),
+    ] {
+        let job = world.ask(spec(tier));
+        let txs = large(&world, &[job], bytes, 100);
+        assert!(usize::try_from(txs[0].size_bytes()).is_ok_and(|size| size <= PROOF_TX_BYTES_MAX));
+        assert_eq!(world.block(&txs).receipts[0].status, Status::Failed(why));
+    }
     assert!(Bytes::<SHOWN_BYTES_MAX>::new(vec![7; SHOWN_BYTES_MAX + 1]).is_err());
+}
+
+/// Goal: no two proofs that may be published are about the same commitment to inputs. Method: a
+/// run that follows a failed one has the next number, and a proof for another number is a lie.
+#[test]
+fn each_run_of_a_hidden_job_has_a_number_of_its_own() {
+    let mut world = World::staffed(4);
+    let (job, result) = shown(&mut world, ZK);
+    world.act(0, Action::GiveUp { job, failure: RunFailure::DeviceFailed });
+    assert_eq!(world.known(job).run_number(&node(1)), Some(1));
+    let again = claim_as(&world.rules.domain, (1, job, 0), &spec(ZK), &result);
+    let events = world.act(1, show_as(job, &spec(ZK), &result, proof_of(&again)));
+    let why = Reason::ResultRefuted;
+    assert_eq!(events.first(), Some(&Event::RunEnded { job, node: node(1), why }));
+    let honest = world.prove_as(2, job, &result);
+    let events = world.act(2, honest);
+    let proved =
+        |event: &Event| matches!(event, Event::ResultProved { by, .. } if *by == hidden(2));
+    assert!(events.iter().any(proved), "{events:?}");
+    assert_eq!(world.status(job), JobStatus::Settled);
+}
+
+/// Goal: a node that is late with a proof of one run is not taken for a liar about the next.
+/// Method: one node, which may try other jobs again that it has missed.
+#[test]
+fn nobody_runs_a_hidden_job_twice() {
+    for (tier, expected) in [(PROOF, vec![0]), (ZK, vec![])] {
+        let mut world = World::staffed(1);
+        let (job, _) = shown(&mut world, tier);
+        world.pass(3_000);
+        assert_eq!((world.runners(job), world.ended(job)), (expected, vec![Reason::RunMissed]));
+    }
 }
 
 #[test]

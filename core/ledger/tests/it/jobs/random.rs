@@ -147,8 +147,9 @@ impl Sight<'_> {
         let run = self.entry.live().find(|run| run.node == node(self.number))?;
         let spec = &self.entry.spec;
         match run.state {
-            RunState::Placed if spec.tier.shown_by().is_some() => {
-                let claim = claim_as(&self.domain, (self.number, self.job), spec, result);
+            RunState::Placed if spec.tier.is_shown() => {
+                let run = self.entry.run_number(&node(self.number))?;
+                let claim = claim_as(&self.domain, (self.number, self.job, run), spec, result);
                 Some(show_as(self.job, spec, result, proof_of(&claim)))
             }
             RunState::Placed => Some(commit_as(self.number, self.job, result)),
@@ -513,12 +514,13 @@ fn is_withheld(spec: &JobSpec, number: u8) -> bool {
 }
 
 fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
-    let tier = match u.int_in_range(0..=8)? {
+    let tier = match u.int_in_range(0..=9)? {
         0 => Tier::Trusted,
         1 | 2 => Tier::Audit,
         3 | 4 => Tier::Sync,
         5 => Tier::Proof { weights: Hash32::new([5; 32]) },
         6 => Tier::Rerun,
+        7 => Tier::Zk { weights: Hash32::new([5; 32]), inputs: Hash32::new([6; 32]) },
         _ => Tier::Redundant { replicas: u.int_in_range(2..=4)? },
     };
     let mut spec = JobSpec {

@@ -310,9 +310,13 @@ fn report(world: &mut World, number: u8) {
 
 /// A world whose nodes have been there for an epoch, and a job on node 0 that takes long.
 fn world_with_long_run() -> (World, JobId) {
+    world_with_long_run_of(Tier::Trusted)
+}
+
+fn world_with_long_run_of(tier: Tier) -> (World, JobId) {
     let mut world = World::staffed(3);
     world.pass(8_000);
-    let long = JobSpec { run_max: DurationMs::new(4_000), ..spec(Tier::Trusted) };
+    let long = JobSpec { run_max: DurationMs::new(4_000), ..spec(tier) };
     let job = world.ask(long);
     assert_eq!(world.runners(job), [0]);
     (world, job)
@@ -332,6 +336,20 @@ fn run_of_an_absent_node_goes_elsewhere_and_is_paid_once() {
     let after = [0, 1].map(|number| world.balance(&account(number)));
     assert_eq!(after, [before[0], before[1] + PAY]);
     world.refused(0, reveal_as(0, job, &right()), Reason::RunUnknown);
+}
+
+/// Goal: a run that is lost may have sent a proof about its commitment to inputs, so that the next
+/// one is about another.
+#[test]
+fn lost_run_of_a_hidden_job_stays_in_the_record() {
+    let (mut world, job) = world_with_long_run_of(Tier::ZK);
+    report(&mut world, 0);
+    world.pass(1_000);
+    assert_eq!((world.runners(job), world.ended(job)), (vec![1], vec![Reason::RunLost]));
+    assert_eq!(world.known(job).run_number(&node(1)), Some(1));
+    let honest = world.prove_as(1, job, &right());
+    world.act(1, honest);
+    assert_eq!(world.status(job), JobStatus::Settled);
 }
 
 #[test]

@@ -113,6 +113,9 @@ impl Event {
                 let how = match by {
                     ShownBy::Proof { .. } => "with a proof, which every validator verified",
                     ShownBy::Rerun => "and every validator ran the program itself",
+                    ShownBy::Zk { .. } => {
+                        "with a proof that hides it, which every validator verified"
+                    }
                 };
                 format!("Node {node} showed output {output} of job {job} {how}.")
             }

@@ -218,9 +218,7 @@ impl Plan {
         }
         match &self.what {
             What::Tensor { model, .. } => {
-                if self.tier.shown_by().is_some() {
-                    self.tier = showing::tier(model, public)?;
-                }
+                self.tier = showing::tier(model, self.tier, public)?;
                 Ok(self)
             }
             What::Float { .. } => Err(Failure::misuse(
@@ -233,6 +231,14 @@ impl Plan {
                 "a command has no meaning that others could recompute",
                 "use --verify none or redundant:2, or import a model and run that",
             )),
+        }
+    }
+
+    /// What a proof that hides its data takes, if it asks for one.
+    pub(crate) fn hiding(&self) -> Option<String> {
+        match &self.what {
+            What::Tensor { model, .. } => showing::hiding(self.tier, model),
+            What::Float { .. } | What::Task { .. } => None,
         }
     }
 

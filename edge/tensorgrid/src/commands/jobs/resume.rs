@@ -20,7 +20,7 @@ use tg_api::{
 };
 use tg_gateway::KeyEscrow;
 use tg_ledger::JobEntry;
-use tg_types::{JobId, JobStatus};
+use tg_types::{JobId, JobStatus, Tier};
 
 #[derive(Serialize)]
 struct Resumed {
@@ -64,6 +64,10 @@ fn refuse(session: &Session, job: JobId, entry: &JobEntry) -> Result<(), Failure
     if entry.owner != session.account() {
         let hint = "only its owner can; `tensorgrid wallet list` shows your accounts";
         return Err(Failure::new(format!("job {job} is somebody else's"), hint));
+    }
+    if matches!(entry.spec.tier, Tier::Zk { .. }) {
+        let what = "what hides the inputs of a job serves for that job only";
+        return Err(Failure::new(what, "hand it in anew with `tensorgrid run`"));
     }
     let status = JobView::from(entry).status;
     match entry.status {

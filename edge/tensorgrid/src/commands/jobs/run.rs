@@ -47,6 +47,8 @@ struct Quoted {
     readers: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     public: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<String>,
 }
 
 /// What an audit by tiles finds.
@@ -84,7 +86,7 @@ impl Quoted {
         quote: &Quote,
         tiles: Option<TilesQuoted>,
         readers: Option<String>,
-        public: Option<&'static str>,
+        (public, proof): (Option<&'static str>, Option<String>),
     ) -> Self {
         let charges = quote.charges;
         let (runs, checkers) = (usize::from(charges.runs), usize::from(charges.checkers));
@@ -104,6 +106,7 @@ impl Quoted {
             nodes: quote.fitting,
             readers,
             public,
+            proof,
         }
     }
 
@@ -139,6 +142,7 @@ impl Quoted {
         ]);
         rows.extend(self.readers.iter().map(|readers| ("can be read by", readers.clone())));
         rows.extend(self.public.map(|public| ("public", public.to_owned())));
+        rows.extend(self.proof.iter().map(|proof| ("proof", proof.clone())));
         lines(&rows)
     }
 }
@@ -160,7 +164,8 @@ pub(super) fn quote(
         (What::Tensor { .. } | What::Float { .. } | What::Task { .. }, _) => None,
     };
     let readers = session.gateway.readers(plan.tier, plan.escrow);
-    let quoted = Quoted::new(&quote, tiles, readers, showing::warning(plan.tier));
+    let proof = plan.hiding();
+    let quoted = Quoted::new(&quote, tiles, readers, (showing::warning(plan.tier), proof));
     printer.result(&quoted, || quoted.text());
     Ok(Exit::Done)
 }
@@ -260,6 +265,9 @@ fn tell_privacy(session: &Session, plan: &Plan, job: JobId, printer: &Printer) {
         printer.say(format_args!("Its data is public: {warning}."));
     } else if let Some(readers) = session.gateway.readers(plan.tier, plan.escrow) {
         printer.say(format_args!("Its data is sealed; it can be read by {readers}."));
+    }
+    if let Some(proof) = plan.hiding() {
+        printer.say(format_args!("Its proof: {proof}."));
     }
     if plan.escrow == KeyEscrow::None {
         printer.say(format_args!(

@@ -1,22 +1,44 @@
 //! Jobs whose results are shown to be right at once: which way is cheaper, and who may read what.
+//! A proof of sealed data hides inputs and outputs; without hiding, their owner has to say that
+//! anybody may read them.
 
 use crate::failure::{Failure, OrFail as _};
 use std::sync::Arc;
 use tg_jobfile::Public;
-use tg_proof::court::{self, commitment_id};
+use tg_proof::court::{self, commitment_id, hidden};
 use tg_proof::{Mode, Prover};
 use tg_tensor::Model;
 use tg_types::Tier;
+use tg_types::tx::PROOF_TX_BYTES_MAX;
 
-/// The tier of a job that asks for a proof: with the commitment to its weights, or without any if
-/// they are public and running the program takes less than verifying a proof.
-pub(super) fn tier(model: &Model, public: Option<Public>) -> Result<Tier, Failure> {
+const HINT: &str = "use --verify audit or sync";
+
+/// The tier of a job, with the commitment to the weights of its model if it asks for a proof.
+pub(super) fn tier(model: &Model, asked: Tier, public: Option<Public>) -> Result<Tier, Failure> {
+    match asked {
+        Tier::Proof { .. } | Tier::Rerun => open_tier(model, public),
+        Tier::Zk { inputs, .. } => {
+            let what = "runs of this program cannot be proven without their data";
+            let costs = court::costs(model.program());
+            let (Some(_), Ok(prover)) = (costs.zk, hidden::prover(&Arc::new(model.clone()))) else {
+                return Err(Failure::misuse(what, HINT));
+            };
+            let commitment = prover.commitment();
+            let commitment = commitment.ok_or_else(|| Failure::misuse(what, HINT))?;
+            Ok(Tier::Zk { weights: commitment.id(), inputs })
+        }
+        Tier::Trusted | Tier::Audit | Tier::Sync | Tier::Redundant { .. } => Ok(asked),
+    }
+}
+
+/// The tier of a job that asks for a proof of public data: with the commitment to its weights, or
+/// without any if they are public and running the program takes less than verifying a proof.
+fn open_tier(model: &Model, public: Option<Public>) -> Result<Tier, Failure> {
     let Some(public) = public else {
         return Err(Failure::misuse(
-            "a proof does not hide what it is about: inputs and outputs would be public, and the \
-             job does not say that they may be",
-            "give --public data if anybody may read them, or use --verify sync; proofs that hide \
-             them (zk) are not in this version",
+            "a proof would show inputs and outputs to everybody, and the job does not say that \
+             anybody may read them",
+            "--verify zk proves without showing them; or give --public data",
         ));
     };
     let costs = court::costs(model.program());
@@ -29,8 +51,7 @@ pub(super) fn tier(model: &Model, public: Option<Public>) -> Result<Tier, Failur
         return Ok(Tier::Rerun);
     }
     let prover = Prover::new(Arc::new(model.clone()), Mode::Committed, 1);
-    let hint = "use --verify audit or sync";
-    let prover = prover.or_fail("runs of this program cannot be proven", hint)?;
+    let prover = prover.or_fail("runs of this program cannot be proven", HINT)?;
     Ok(Tier::Proof { weights: commitment_id(prover.commitment().as_ref()) })
 }
 
@@ -44,13 +65,25 @@ pub(super) const fn warning(tier: Tier) -> Option<&'static str> {
             "anybody can read its inputs, outputs and weights: they stand in a block, because \
              running the program takes validators less time than verifying a proof",
         ),
-        Tier::Trusted | Tier::Audit | Tier::Sync | Tier::Redundant { .. } => None,
+        Tier::Trusted | Tier::Audit | Tier::Sync | Tier::Redundant { .. } | Tier::Zk { .. } => None,
     }
+}
+
+/// What a proof of sealed data takes, and what of the job it does not hide; `None` for other tiers.
+pub(super) fn hiding(tier: Tier, model: &Model) -> Option<String> {
+    let Tier::Zk { .. } = tier else { return None };
+    let cost = court::costs(model.program()).zk.unwrap_or(0);
+    Some(format!(
+        "up to {PROOF_TX_BYTES_MAX} bytes in a block, which each validator verifies in about {} \
+         ms; validators and readers see the program, sizes and times, no inputs or outputs; the \
+         weights are not hidden",
+        cost.div_ceil(1_000)
+    ))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{tier, warning};
+    use super::{hiding, tier, warning};
     use tg_jobfile::Public;
     use tg_tensor::Model;
     use tg_tensor::program::{Input, Label, Output, Parts, Program, Shape, Spec, ValueId};
@@ -71,13 +104,24 @@ mod tests {
 
     #[test]
     fn proof_of_sealed_data_is_refused_with_a_hint() {
-        let refused = tier(&model(), None).expect_err("sealed");
-        assert!(refused.hint.contains("--public data"), "{}", refused.hint);
+        let refused = tier(&model(), Tier::PROOF, None).expect_err("sealed");
+        for way in ["--public data", "--verify zk"] {
+            assert!(refused.hint.contains(way), "{}", refused.hint);
+        }
+    }
+
+    #[test]
+    fn proof_that_hides_says_what_it_does_not_hide() {
+        assert_eq!(hiding(Tier::PROOF, &model()), None);
+        let told = hiding(Tier::ZK, &model()).expect("told");
+        assert!(told.contains("weights are not hidden"), "{told}");
+        assert_eq!(warning(Tier::ZK), None);
     }
 
     #[test]
     fn small_program_with_public_weights_is_run_by_all() {
-        assert_eq!(tier(&model(), Some(Public::All)).ok(), Some(Tier::Rerun));
+        let all = tier(&model(), Tier::PROOF, Some(Public::All));
+        assert_eq!(all.ok(), Some(Tier::Rerun));
         assert!(warning(Tier::Rerun).is_some_and(|text| text.contains("weights")));
         assert_eq!(warning(Tier::Sync), None);
     }

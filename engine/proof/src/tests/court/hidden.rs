@@ -1,0 +1,194 @@
+//! Results of sealed data: honest ones, lies, and what the chain sees of them.
+
+use super::super::programs::Net;
+use crate::court::hidden::{
+    Committer, HiddenShown, inputs_id, output_id, output_seed, prover, seeds,
+};
+use crate::court::{CourtError, context, costs, verify};
+use crate::hiding::{HiddenWeights, WeightsKey, ZkProver};
+use std::sync::Arc;
+use std::time::Instant;
+use tg_tensor::{Model, Options, Runner, Tensor};
+use tg_types::{
+    Bytes, Decode as _, Encode as _, GenesisHash, Hash32, JobId, List, NodeId, ResultClaim, ShownBy,
+};
+
+const SECRET: [u8; 32] = [9; 32];
+const RUNS: u8 = 5;
+
+struct Case {
+    program: Vec<u8>,
+    claim: ResultClaim,
+    shown: HiddenShown,
+}
+
+impl Case {
+    /// The honest result of a run.
+    fn new(model: &Arc<Model>, net: Net, run: u8) -> Self {
+        Self::of(&prover(model).expect("provable"), model, net, run)
+    }
+
+    fn of(prover: &ZkProver, model: &Arc<Model>, net: Net, run: u8) -> Self {
+        let (genesis, job) = (GenesisHash::new([1; 32]), JobId::new([2; 32]));
+        let (node, inputs) = (NodeId::new([3; 32]), net.inputs(1));
+        let committer = Committer::new(model.program()).expect("provable");
+        let roots = committer.inputs(&inputs, &SECRET, RUNS).expect("fit");
+        let bound = context(&genesis, &job, &node);
+        let proven = prover.prove(&[inputs], &seeds(&SECRET, run), bound);
+        let (_, proof) = proven.expect("proves");
+        let output = committer.output(&right(model, net), output_seed(&SECRET, run));
+        let output = output.expect("fit");
+        let weights = prover.commitment().expect("committed");
+        let by = ShownBy::Zk { weights: weights.id(), inputs: inputs_id(&roots), run };
+        let claim = ResultClaim {
+            genesis,
+            job,
+            node,
+            program: model.id(),
+            weights: model.weights_root(),
+            inputs: Hash32::new([4; 32]),
+            output: output_id(&output),
+            by,
+        };
+        let shown = HiddenShown {
+            weights: weights.to_bytes(),
+            inputs: List::new(roots).expect("few"),
+            output,
+            proof: Bytes::new(proof.to_bytes()).expect("short"),
+        };
+        Self { program: model.program().to_bytes(), claim, shown }
+    }
+
+    fn check(&self) -> Result<(), CourtError> {
+        let verified = verify(&self.program, &self.claim, &self.shown.to_bytes())?;
+        assert!(verified.report.is_some_and(|report| report.bits >= 100.0));
+        assert!(verified.inputs.is_empty() && verified.outputs.is_empty());
+        Ok(())
+    }
+}
+
+fn right(model: &Arc<Model>, net: Net) -> Vec<Tensor> {
+    Runner::new(Arc::clone(model), Options::default()).run(&net.inputs(1)).expect("runs")
+}
+
+/// Goal: honest results pass, in the time that they cost. Method: the networks of the tests, a
+/// generous factor for busy machines.
+#[test]
+fn hidden_results_are_verified_within_their_cost() {
+    for net in [Net::Dense, Net::Convolution, Net::Attention] {
+        let model = net.model();
+        let case = Case::new(&model, net, 1);
+        let started = Instant::now();
+        assert_eq!(case.check(), Ok(()), "{net:?}");
+        let took = u64::try_from(started.elapsed().as_micros()).expect("short");
+        let cost = costs(model.program()).zk.expect("can be shown");
+        assert!(took <= 10 * cost, "{net:?}: took {took}, cost {cost}");
+    }
+}
+
+/// Goal: a result stands for one network, job, provider, run, output, input and model only. Method:
+/// an honest case with one of them changed at a time.
+#[test]
+fn hidden_result_for_something_else_is_refused() {
+    type Change = fn(&mut Case);
+    fn by(case: &mut Case) -> (&mut Hash32, &mut Hash32, &mut u8) {
+        let ShownBy::Zk { weights, inputs, run } = &mut case.claim.by else {
+            unreachable!("a hidden result");
+        };
+        (weights, inputs, run)
+    }
+    let changes: [(&str, Change); 11] = [
+        ("network", |case| case.claim.genesis = GenesisHash::new([7; 32])),
+        ("job", |case| case.claim.job = JobId::new([7; 32])),
+        ("provider", |case| case.claim.node = NodeId::new([7; 32])),
+        ("output", |case| case.claim.output = Hash32::new([7; 32])),
+        ("another run", |case| *by(case).2 = 2),
+        ("no run", |case| *by(case).2 = RUNS),
+        ("weights", |case| *by(case).0 = Hash32::new([7; 32])),
+        ("inputs", |case| *by(case).1 = Hash32::new([7; 32])),
+        ("way", |case| case.claim.by = ShownBy::Rerun),
+        ("a root that was named before", |case| {
+            // The liar may name what it likes as output, and commit to it.
+            case.shown.output = case.shown.inputs.as_slice()[0];
+            case.claim.output = output_id(&case.shown.output);
+        }),
+        ("no commitment", |case| {
+            case.shown.output = Hash32::new([255; 32]);
+            case.claim.output = output_id(&case.shown.output);
+        }),
+    ];
+    let model = Net::Dense.model();
+    let prover = prover(&model).expect("provable");
+    for (what, change) in changes {
+        let mut case = Case::of(&prover, &model, Net::Dense, 1);
+        change(&mut case);
+        assert!(case.check().is_err(), "{what}");
+    }
+}
+
+/// Goal: a provider that lies about outputs shows nothing, though it commits to its lie and names
+/// it rightly. Method: the honest proof with a commitment to outputs of which one is changed.
+#[test]
+fn hidden_lie_is_refused_and_not_opened_as_the_truth() {
+    let (net, model) = (Net::Dense, Net::Dense.model());
+    let mut case = Case::new(&model, net, 0);
+    let outputs = right(&model, net);
+    let output = model.program().outputs()[0].value;
+    let spec = model.program().spec(output).expect("is there");
+    let mut numbers = outputs[0].to_numbers();
+    numbers[0] = if numbers[0] == i64::from(spec.hi) { spec.lo.into() } else { numbers[0] + 1 };
+    let mut lie = outputs.clone();
+    lie[0] = Tensor::new(&spec, &numbers).expect("in range");
+    let committer = Committer::new(model.program()).expect("provable");
+    let seed = output_seed(&SECRET, 0);
+    assert_eq!(committer.output(&outputs, seed), Ok(case.shown.output));
+    case.shown.output = committer.output(&lie, seed).expect("fits");
+    assert_ne!(output_id(&case.shown.output), case.claim.output, "no opening of the truth");
+    case.claim.output = output_id(&case.shown.output);
+    assert!(matches!(case.check(), Err(CourtError::Proof(_))));
+}
+
+/// Goal: the chain takes no commitment to weights that nobody can compute again.
+#[test]
+fn commitment_to_secret_weights_is_refused() {
+    let (net, model) = (Net::Dense, Net::Dense.model());
+    let none = crate::hiding::Shown { inputs: false, outputs: false };
+    let key = WeightsKey::new(crate::Seed::new([5; 32]), 1, 0);
+    let secret = ZkProver::new(Arc::clone(&model), 1, none, Some(key)).expect("provable");
+    let case = Case::of(&secret, &model, net, 0);
+    let read = HiddenWeights::from_bytes(&case.shown.weights).expect("a commitment");
+    assert_eq!(read.openings(), 1);
+    assert_eq!(case.check(), Err(CourtError::Other("commitments to weights")));
+}
+
+/// Goal: what stands in a block says nothing that the same inputs would say again. Method: two jobs
+/// about the same inputs with other secrets have no commitment in common; within a job no two runs
+/// have.
+#[test]
+fn equal_inputs_cannot_be_told_by_their_commitments() {
+    let model = Net::Dense.model();
+    let committer = Committer::new(model.program()).expect("provable");
+    let inputs = Net::Dense.inputs(1);
+    let roots = |secret| committer.inputs(&inputs, &[secret; 32], RUNS).expect("fit");
+    let mut all = [roots(1), roots(2)].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 2 * usize::from(RUNS));
+    assert_eq!(roots(1), roots(1));
+}
+
+#[test]
+fn bytes_that_show_no_hidden_result_are_refused() {
+    let model = Net::Dense.model();
+    let case = Case::new(&model, Net::Dense, 0);
+    let bytes = case.shown.to_bytes();
+    assert_eq!(HiddenShown::from_bytes(&bytes), Ok(case.shown));
+    let check = |bytes: &[u8]| verify(&case.program, &case.claim, bytes).map(drop);
+    for cut in [0, 33, 200, bytes.len() / 2, bytes.len() - 1] {
+        assert!(check(&bytes[..cut]).is_err(), "cut at {cut}");
+    }
+    let mut changed = bytes;
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    assert!(check(&changed).is_err());
+}

@@ -287,6 +287,8 @@ pub(crate) struct Rescaled {
     pub(crate) widest: u8,
     pub(crate) axis: Axis,
     pub(crate) clamping: Clamping,
+    /// By how many bits a key that is looked up is finer than the rounded number.
+    pub(crate) fine: u8,
 }
 
 /// What must be zero, or known, beside the look-ups; each has its own power of a challenge.

@@ -507,8 +507,9 @@ fn round(
     rescaled: &Rescaled,
     sums: &[i32],
 ) -> (Vec<Vec<i32>>, Rounded) {
-    let Rescaled { rescale, bound, widest, axis, clamping } = rescaled;
-    let widths = limb_widths(rescale, *bound, *widest);
+    let Rescaled { rescale, bound, widest, axis, clamping, fine } = rescaled;
+    let widths = limb_widths(rescale, *bound, *widest, *fine);
+    let dropped = rescale.shift - fine;
     let count: usize = widths.iter().map(Vec::len).sum();
     let mut limbs = vec![Vec::with_capacity(sums.len()); count];
     let spec = plan.program.operations()[operation].spec;
@@ -541,8 +542,8 @@ fn round(
         };
         let scaled = small * i64::from(rescale.multiplier(place)) + half(rescale.shift);
         let from = widths[0].len() + widths[1].len();
-        cut(from, &widths[2], scaled & ((1 << rescale.shift) - 1));
-        let mut key = (scaled >> rescale.shift) + i64::from(rescale.zero);
+        cut(from, &widths[2], scaled & ((1 << dropped) - 1));
+        let mut key = (scaled >> dropped) + (i64::from(rescale.zero) << fine);
         let numbers = clamping.numbers(&mut key, &spec);
         clamped.resize(numbers.len(), Vec::new());
         clamped.iter_mut().zip(numbers).for_each(|(list, number)| list.push(number as i32));

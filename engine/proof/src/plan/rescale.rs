@@ -26,6 +26,13 @@
 //! and half + B, against (t * 2^b + l - S) * 2^pre + e; where the distance could reach p, the
 //! program is refused.
 //!
+//! # Finer keys
+//! Where many elements are rounded, one limb less of each is worth a larger table. With f bits of
+//! what is dropped left in the key, v = h * 2^(s-f) + d with one limb 0 <= d < 2^(s-f), and y =
+//! clamp((h >> f) + zero) stands beside K = h + zero * 2^f in the table. The argument is the same
+//! with s - f in the place of s: v = (K - zero * 2^f) * 2^(s-f) + d modulo p, and the keys are only
+//! those for which both sides are less than p apart.
+//!
 //! # Clamping by blocks
 //! Where few elements would need a table of many keys, and the range's size is a multiple of 2^b,
 //! K - lo is t * 2^b + l with l looked up in 0..2^b and (t, f, g) in a table of blocks: f = 1 and
@@ -238,13 +245,22 @@ impl Top {
 }
 
 /// The limbs of what a rescale drops, lowest bits first: of e, of l, of d.
-pub(crate) fn limb_widths(rescale: &Rescale, bound: i64, widest: u8) -> [Vec<u8>; 3] {
-    let limbs = |bits: u8| limbs(bits, widest);
+pub(crate) fn limb_widths(rescale: &Rescale, bound: i64, widest: u8, fine: u8) -> [Vec<u8>; 3] {
+    let dropped = dropped(rescale.shift, widest, fine);
     if rescale.pre_shift == 0 {
-        return [Vec::new(), Vec::new(), limbs(rescale.shift)];
+        return [Vec::new(), Vec::new(), dropped];
     }
     let top = Top::new(bound, rescale.pre_shift, widest);
-    [limbs(rescale.pre_shift), limbs(top.bits), limbs(rescale.shift)]
+    [limbs(rescale.pre_shift, widest), limbs(top.bits, widest), dropped]
+}
+
+/// The limbs of d. With a finer key there is one, however wide.
+fn dropped(shift: u8, widest: u8, fine: u8) -> Vec<u8> {
+    match shift - fine {
+        0 => Vec::new(),
+        bits if fine > 0 => vec![bits],
+        bits => limbs(bits, widest),
+    }
 }
 
 impl Builder {
@@ -257,10 +273,14 @@ impl Builder {
         axis: Axis,
     ) -> Result<(), PlanError> {
         let bound = reach.magnitude();
-        let widths = limb_widths(rescale, bound, self.widest);
         let spec = self.spec_of(operation);
-        let keys = keys(rescale, reach);
-        let clamping = self.clamping(operation, keys, rescale.shift, &spec)?;
+        let rounded = keys(rescale, reach, 0);
+        let clamping = self.clamping(operation, rounded, rescale.shift, &spec)?;
+        let fine = match &clamping {
+            Clamping::Keys => self.fine(operation, rescale, reach, &spec),
+            Clamping::Blocks(_) | Clamping::Excess(_) | Clamping::End(_) | Clamping::Plain(..) => 0,
+        };
+        let widths = limb_widths(rescale, bound, self.widest, fine);
         let mut all = widths.concat();
         let (clamped, more) = clamping.limbs();
         all.extend(&clamped);
@@ -275,13 +295,7 @@ impl Builder {
             u = shifted;
             self.top(operation, bound, rescale.pre_shift, &u, &low)?;
         }
-        let mut key = Form::default();
-        match spread(rescale, axis) {
-            Ok(spread) => key.add_form(&u.spread(&spread), halved(rescale.shift)),
-            Err(factor) => key.add_form(&u, factor * halved(rescale.shift)),
-        }
-        key.plus(int(half(rescale.shift)) * halved(rescale.shift) + int(rescale.zero.into()));
-        key.add_form(&dropped, -halved(rescale.shift));
+        let key = key(u, &dropped, rescale, axis, fine);
         let (first, second) = match &clamping {
             Clamping::End(end) => (end.outside.clone(), end.inside.clone()),
             Clamping::Keys | Clamping::Blocks(_) | Clamping::Excess(_) | Clamping::Plain(..) => {
@@ -311,12 +325,13 @@ impl Builder {
                 self.by_end(operation, &key, end, limbs, [*flag, *excess]);
             }
             (Clamping::Keys | Clamping::Blocks(_) | Clamping::Excess(_) | Clamping::End(_), _) => {
-                let table = self.clamp_table(operation, keys, &spec)?;
+                let table = self.clamp_table(operation, keys(rescale, reach, fine), fine, &spec)?;
                 self.look_up(operation, table, Lookup::Clamp(operation), key);
             }
         }
         let (rescale, widest) = (rescale.clone(), self.widest);
-        self.rescales.insert(operation, Rescaled { rescale, bound, widest, axis, clamping });
+        let rescaled = Rescaled { rescale, bound, widest, axis, clamping, fine };
+        self.rescales.insert(operation, rescaled);
         Ok(())
     }
 
@@ -331,7 +346,7 @@ impl Builder {
         let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
         let numbers = keys.to - keys.from + 1;
         let cells = 1_i64 << self.layout_of(operation).bits();
-        let all_keys = if self.shares_keys(keys, spec) { 0 } else { 1_i64 << bits(numbers) };
+        let all_keys = if self.shares_keys(keys, 0, spec) { 0 } else { 1_i64 << bits(numbers) };
         let is_too_wide = numbers > TABLE_MAX;
         if lo <= keys.from && keys.to <= hi {
             // Without a shift nothing was dropped, and the element is told apart by itself.
@@ -374,11 +389,32 @@ impl Builder {
         is_safe.then_some(Blocks { from, to, inside: numbers >> bits, bits, lo })
     }
 
+    /// How many more bits than the rounded number a key of a table of all keys has: what needs the
+    /// fewest cells. Limbs count for every element, tables once.
+    fn fine(&self, operation: usize, rescale: &Rescale, reach: Reach, spec: &Spec) -> u8 {
+        let cells = 1_i64 << self.layout_of(operation).bits();
+        let all = |fine: u8| -> Option<i64> {
+            let keys = keys(rescale, reach, fine);
+            let numbers = keys.to - keys.from + 1;
+            let mut widths = dropped(rescale.shift, self.widest, fine);
+            let of_limbs = cells * widths.len() as i64;
+            widths.dedup();
+            widths.retain(|width| !self.tables.contains(&Table::Range { size: 1 << width }));
+            let is_small = widths.iter().all(|width| 1 << width <= TABLE_MAX);
+            let is_safe = numbers <= TABLE_MAX && keys.least <= keys.from;
+            let of_keys = if self.shares_keys(keys, fine, spec) { 0 } else { 1 << bits(numbers) };
+            let of_ranges: i64 = widths.iter().map(|width| 1_i64 << width).sum();
+            (is_small && is_safe).then_some(of_limbs + of_keys + of_ranges)
+        };
+        let found = (0..=rescale.shift).filter_map(|fine| Some((all(fine)?, fine))).min();
+        found.map_or(0, |(_, fine)| fine)
+    }
+
     /// Whether a table of keys is there already that holds these.
-    fn shares_keys(&self, keys: Keys, spec: &Spec) -> bool {
+    fn shares_keys(&self, keys: Keys, fine: u8, spec: &Spec) -> bool {
         self.tables.iter().any(|table| match table {
-            Table::Clamp { from, to, lo, hi } => {
-                (*lo, *hi) == (spec.lo.into(), spec.hi.into())
+            Table::Clamp { from, to, lo, hi, fine: other } => {
+                (*lo, *hi, *other) == (spec.lo.into(), spec.hi.into(), fine)
                     && *from <= keys.from
                     && keys.to <= *to
             }
@@ -518,6 +554,7 @@ impl Builder {
         &mut self,
         operation: usize,
         keys: Keys,
+        fine: u8,
         spec: &Spec,
     ) -> Result<usize, PlanError> {
         let numbers = keys.to - keys.from + 1;
@@ -525,18 +562,22 @@ impl Builder {
             return Err(PlanError::Wide { operation, numbers, most: TABLE_MAX });
         }
         let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
-        let own = Table::Clamp { from: keys.from, to: keys.to, lo, hi };
+        let own = Table::Clamp { from: keys.from, to: keys.to, lo, hi, fine };
         for (index, allowed) in self.allowed.clone() {
-            let Table::Clamp { from, to, lo: low, hi: high } = self.tables[index] else { continue };
+            let Table::Clamp { from, to, lo: low, hi: high, fine: other } = self.tables[index]
+            else {
+                continue;
+            };
             let all = Keys {
                 from: from.min(keys.from),
                 to: to.max(keys.to),
                 least: allowed.least.max(keys.least),
                 most: allowed.most.min(keys.most),
             };
-            let both = Table::Clamp { from: all.from, to: all.to, lo, hi };
+            let both = Table::Clamp { from: all.from, to: all.to, lo, hi, fine };
             let saves = both.bits() <= self.tables[index].bits().max(own.bits());
-            if (low, high) == (lo, hi) && saves && all.least <= all.from && all.to <= all.most {
+            let is_alike = (low, high, other) == (lo, hi, fine);
+            if is_alike && saves && all.least <= all.from && all.to <= all.most {
                 self.tables[index] = both;
                 self.allowed.insert(index, all);
                 return Ok(index);
@@ -579,9 +620,24 @@ fn bits(numbers: i64) -> u8 {
     bits_of(numbers.max(1) as usize) as u8
 }
 
-/// The keys of a rescale of accumulators that lie where `reach` says.
-fn keys(rescale: &Rescale, reach: Reach) -> Keys {
-    let (shift, zero) = (rescale.shift, i64::from(rescale.zero));
+/// The key that is looked up: u times its multiplier without what is dropped, finer than the
+/// rounded number by so many bits.
+fn key(u: Form, dropped: &Form, rescale: &Rescale, axis: Axis, fine: u8) -> Form {
+    let each = halved(rescale.shift - fine);
+    let mut key = Form::default();
+    match spread(rescale, axis) {
+        Ok(spread) => key.add_form(&u.spread(&spread), each),
+        Err(factor) => key.add_form(&u, factor * each),
+    }
+    key.plus(int(half(rescale.shift)) * each + int(i64::from(rescale.zero) << fine));
+    key.add_form(dropped, -each);
+    key
+}
+
+/// The keys of a rescale of accumulators that lie where `reach` says. Finer ones begin with the
+/// first of those that are rounded to one number.
+fn keys(rescale: &Rescale, reach: Reach, fine: u8) -> Keys {
+    let (shift, zero) = (rescale.shift - fine, i64::from(rescale.zero) << fine);
     let small = Reach {
         lo: round_shift(reach.lo, rescale.pre_shift),
         hi: round_shift(reach.hi, rescale.pre_shift),
@@ -589,9 +645,9 @@ fn keys(rescale: &Rescale, reach: Reach) -> Keys {
     let factors = || rescale.multipliers.as_slice().iter().copied().map(i64::from);
     let factors = Reach { lo: factors().min().unwrap_or(0), hi: factors().max().unwrap_or(0) };
     let scaled = small.product(factors);
-    let (least, most) = (half(shift) + scaled.lo, half(shift) + scaled.hi);
+    let (least, most) = (half(rescale.shift) + scaled.lo, half(rescale.shift) + scaled.hi);
     Keys {
-        from: (least >> shift) + zero,
+        from: ((least >> rescale.shift) << fine) + zero,
         to: (most >> shift) + zero,
         // The smallest K with most - (K - zero) * 2^s < p, and the largest with
         // (K - zero) * 2^s + 2^s - 1 - least < p.
@@ -641,9 +697,46 @@ mod tests {
             let bound = MAGNITUDE_MAX - half(shift);
             let stated = rescale(shift, 1, -77);
             assert!(stated.admits(bound) && !stated.admits(bound + 1));
-            let keys = keys(&stated, Reach::within(bound));
+            let keys = keys(&stated, Reach::within(bound), 0);
             assert!(keys.least <= keys.from && keys.to <= keys.most, "{shift}: {keys:?}");
         }
+    }
+
+    /// Goal: finer keys stand beside the rounded number, and are safe where the rounded one is.
+    /// Method: all finenesses of several shifts, accumulators of the whole range.
+    #[test]
+    fn finer_keys_stand_beside_the_rounded_number() {
+        let spec = Spec { len: 1, lo: -128, hi: 127 };
+        for (shift, multiplier, zero, bound) in [(20, 10_479, 0, 97_921), (7, 3, -5, 4_000)] {
+            let stated = rescale(shift, multiplier, zero);
+            for fine in 0..=shift {
+                let keys = keys(&stated, Reach::within(bound), fine);
+                let Keys { from, to, least, most } = keys;
+                assert!((from - (i64::from(zero) << fine)) % (1 << fine) == 0);
+                assert!(least <= from && to <= most);
+                let table = Table::Clamp { from, to, lo: -128, hi: 127, fine };
+                for sum in (-bound..=bound).step_by(1_001).chain([bound, 0, -1]) {
+                    let scaled = sum * i64::from(multiplier) + half(shift);
+                    let key = (scaled >> (shift - fine)) + (i64::from(zero) << fine);
+                    let place = table.place(key).expect("a key of the table");
+                    let made = stated.apply(sum, 0, &spec);
+                    assert_eq!(table.entry(place), [key, made.into(), 0]);
+                }
+            }
+        }
+    }
+
+    /// Goal: liars are tried on finer keys too. Method: the nets that they run, as often as they
+    /// do.
+    #[test]
+    fn nets_of_liars_have_finer_keys() {
+        use crate::tests::programs::Net;
+        let is_finer = |(net, batch): (Net, usize)| {
+            let prover = crate::Prover::new(net.model(), crate::Mode::Public, batch);
+            let prover = prover.expect("it can be proven");
+            prover.setup().plan.rescales.values().any(|rescaled| rescaled.fine > 0)
+        };
+        assert!(Net::ALL.into_iter().flat_map(|net| [(net, 1), (net, 3)]).any(is_finer));
     }
 
     /// Goal: blocks clamp as the range does, and the table holds what is computed. Method: all keys

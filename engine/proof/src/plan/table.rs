@@ -63,7 +63,8 @@ pub(crate) enum Table {
         /// How many.
         size: i64,
     },
-    /// Keys `from` to `to` with the nearest number of `lo` to `hi`.
+    /// Keys `from` to `to` with the number of `lo` to `hi` that is nearest to the key without its
+    /// last bits. The first key has zeros there.
     Clamp {
         /// The first key.
         from: i64,
@@ -73,6 +74,8 @@ pub(crate) enum Table {
         lo: i64,
         /// The largest value.
         hi: i64,
+        /// How many last bits.
+        fine: u8,
     },
     /// Keys `from` to `to`, blocks of 2^bits numbers counted from the smallest of a range of
     /// `inside` blocks: with 1 and the block's first number where the key is one of these; else
@@ -161,7 +164,7 @@ impl Table {
         let key = self.first() + place as i64;
         match self {
             Self::Range { .. } | Self::Secret { .. } => [key, 0, 0],
-            Self::Clamp { lo, hi, .. } => [key, key.clamp(*lo, *hi), 0],
+            Self::Clamp { lo, hi, fine, .. } => [key, (key >> fine).clamp(*lo, *hi), 0],
             Self::Blocks { inside, bits, .. } if (0..*inside).contains(&key) => {
                 [key, 1, key << bits]
             }
@@ -184,6 +187,9 @@ impl Table {
             }
             return [key - unused, secret, EF::ZERO];
         }
+        if let Some(found) = self.eval_linear(point) {
+            return found;
+        }
         let mut sums = [EF::ZERO; 3];
         for (place, weight) in eq_table(point).into_iter().enumerate() {
             for (sum, number) in sums.iter_mut().zip(self.entry(place)) {
@@ -193,6 +199,35 @@ impl Table {
             }
         }
         sums
+    }
+
+    /// The same of a range or a clamp, which are linear but for their ends, in time of the number
+    /// of variables. A verifier evaluates tables, and the largest are of these kinds.
+    fn eval_linear(&self, point: &[EF]) -> Option<[EF; 3]> {
+        let (size, first) = (self.size(), self.first());
+        let used = Below::new(point, size);
+        let last = size as i64 - 1;
+        let key = used.places + (EF::ONE - used.count) * int(last) + int(first);
+        let value = match self {
+            Self::Range { .. } => EF::ZERO,
+            Self::Clamp { lo, hi, fine, .. } => {
+                // Places that differ in their last bits only are one.
+                let high = &point[..point.len().saturating_sub((*fine).into())];
+                let (first, last) = (first >> fine, last >> fine);
+                let place = |number: i64| (number - first).clamp(0, last) as usize;
+                // Those below the range, then those of it, then the range's largest number or that
+                // of the last place.
+                let [low, above] = [*lo, *hi].map(|number| Below::new(high, place(number)));
+                let inside = (above.count - low.count) * int(first) + above.places - low.places;
+                let [below, behind] = [first, first + last].map(|number| number.clamp(*lo, *hi));
+                low.count * int(below) + inside + (EF::ONE - above.count) * int(behind)
+            }
+            Self::Blocks { .. }
+            | Self::Pairs { .. }
+            | Self::Secret { .. }
+            | Self::Entries { .. } => return None,
+        };
+        Some([key, value, EF::ZERO])
     }
 
     /// The entries as elements; `numbers` are those of a secret constant.
@@ -205,5 +240,85 @@ impl Table {
             all[cell as usize] = [int(place as i64), int((*number).into()), F::ZERO];
         }
         all
+    }
+}
+
+/// What the first places have of all weights eq(point, place).
+struct Below {
+    /// The sum of their weights.
+    count: EF,
+    /// The sum of their weights times their numbers.
+    places: EF,
+}
+
+impl Below {
+    /// That of the places before `end`, of which there may be as many as there are.
+    fn new(point: &[EF], end: usize) -> Self {
+        // The mean number of the places that share all bits but the last ones.
+        let mut means = vec![EF::ZERO];
+        for (bit, coordinate) in point.iter().rev().enumerate() {
+            let mean = means.last().copied().unwrap_or_default();
+            means.push(mean + *coordinate * int(1_i64 << bit));
+        }
+        let mut below = Self { count: EF::ZERO, places: EF::ZERO };
+        if end >> point.len() > 0 {
+            return Self { count: EF::ONE, places: means.last().copied().unwrap_or_default() };
+        }
+        let (mut weight, mut number) = (EF::ONE, 0_i64);
+        for (place, coordinate) in point.iter().enumerate() {
+            let bit = point.len() - 1 - place;
+            let without = weight * (EF::ONE - *coordinate);
+            if end >> bit & 1 == 1 {
+                below.count += without;
+                below.places += without * (means[bit] + int(number));
+                weight *= *coordinate;
+                number += 1 << bit;
+            } else {
+                weight = without;
+            }
+        }
+        below
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p3_field::BasedVectorSpace as _;
+
+    /// Goal: tables that are evaluated in closed form are those that are looked up in. Method:
+    /// ranges and clamps of all kinds against the sum over their entries.
+    #[test]
+    fn linear_tables_are_evaluated_as_the_sum_of_their_entries() {
+        let clamp = |from: i64, to: i64, fine: u8| Table::Clamp { from, to, lo: -9, hi: 7, fine };
+        let tables = [
+            Table::Range { size: 1 },
+            Table::Range { size: 64 },
+            Table::Range { size: 77 },
+            clamp(-40, 60, 0),
+            clamp(-9, 7, 0),
+            clamp(-3, 4, 0),
+            clamp(20, 90, 0),
+            clamp(-90, -20, 0),
+            clamp(-200, 99, 3),
+            clamp(-72, 63, 3),
+            clamp(-8, 5, 2),
+            clamp(0, 127, 7),
+            clamp(-256, 3, 8),
+            clamp(512, 530, 9),
+        ];
+        for table in tables {
+            let coordinate = |seed: usize| {
+                EF::from_basis_coefficients_fn(|place| int((seed * 7_919 + place * 31 + 5) as i64))
+            };
+            let point: Vec<EF> = (0..table.bits()).map(coordinate).collect();
+            let mut sums = [EF::ZERO; 3];
+            for (place, weight) in eq_table(&point).into_iter().enumerate() {
+                for (sum, number) in sums.iter_mut().zip(table.entry(place)) {
+                    *sum += weight * int(number);
+                }
+            }
+            assert_eq!(table.eval_linear(&point), Some(sums), "{table:?}");
+        }
     }
 }

@@ -482,6 +482,11 @@ impl Gateway {
         Ok(Blocks { frames, heard: Instant::now(), place, turns })
     }
 
+    /// Turns to another validator, which may know more than the one that was asked first.
+    pub fn turn(&self) {
+        self.roll.turn_away(self.roll.first());
+    }
+
     /// Turns to another validator than the one that told these blocks, after it fell silent.
     /// Nothing changes if somebody else has noticed before.
     pub fn turn_from(&self, blocks: &Blocks) {

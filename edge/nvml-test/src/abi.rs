@@ -8,8 +8,11 @@
 #![expect(non_snake_case, reason = "the names are NVML's")]
 
 use crate::machine::{Gpu, Handle, INSTANCES_MAX, Machine, mapped_file};
+use crate::mig::Instance;
 use nvml_wrapper_sys::bindings::*;
+use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_uint, c_ulonglong};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const SUCCESS: nvmlReturn_t = nvmlReturn_enum_NVML_SUCCESS;
@@ -22,7 +25,8 @@ const UNKNOWN: nvmlReturn_t = nvmlReturn_enum_NVML_ERROR_UNKNOWN;
 
 /// The first handle of a GPU; its slot is added. Handles are never pointers to anything.
 const GPU_HANDLE: usize = 0x1000;
-/// The first handle of an instance; its GPU's slot times [`SLOT_HANDLES`] and its place are added.
+/// The first handle of an instance as a device; its GPU's slot times [`SLOT_HANDLES`] and its
+/// number are added.
 const INSTANCE_HANDLE: usize = 0x2000;
 /// Handles kept for the instances of a GPU.
 const SLOT_HANDLES: usize = 0x10;
@@ -38,17 +42,34 @@ const SAMPLE_MICROSECONDS: u64 = 1_000_000;
 /// How many times the library was begun and not ended.
 static USERS: AtomicU32 = AtomicU32::new(0);
 
-/// The machine as the state file beside this library has it.
-fn machine() -> Result<Machine, nvmlReturn_t> {
-    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| UNKNOWN)?;
-    // Nothing exported, which a library of the same name could stand in for.
-    let here = machine as *const () as usize as u64;
-    let library = mapped_file(&maps, here).ok_or(UNKNOWN)?;
-    let state = format!("{library}{}", crate::STATE_ENDING);
-    match std::fs::read_to_string(state) {
-        Ok(text) => Machine::change(&text).map_err(|_| UNKNOWN),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Machine::default()),
+/// The file of this library, which does not change while it is loaded.
+fn library() -> Result<&'static str, nvmlReturn_t> {
+    static LIBRARY: OnceLock<Option<String>> = OnceLock::new();
+    let found = LIBRARY.get_or_init(|| {
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        // Nothing exported, which a library of the same name could stand in for.
+        let here = machine as *const () as usize as u64;
+        mapped_file(&maps, here).map(str::to_owned)
+    });
+    found.as_deref().ok_or(UNKNOWN)
+}
+
+/// The text of a file beside this library, if it is there.
+fn beside(ending: &str) -> Result<Option<String>, nvmlReturn_t> {
+    match std::fs::read_to_string(format!("{}{ending}", library()?)) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(_) => Err(UNKNOWN),
+    }
+}
+
+/// The machine as the files beside this library have it.
+fn machine() -> Result<Machine, nvmlReturn_t> {
+    let state = beside(crate::STATE_ENDING)?.unwrap_or_default();
+    let machine = Machine::change(&state).map_err(|_| UNKNOWN)?;
+    match beside(crate::CUT_ENDING)? {
+        Some(text) => machine.with_cut(&text).ok_or(UNKNOWN),
+        None => Ok(machine),
     }
 }
 
@@ -68,7 +89,7 @@ fn asked(function: &str, device: Option<nvmlDevice_t>) -> Result<Asked, nvmlRetu
 fn handle(machine: &Machine, device: nvmlDevice_t) -> Result<Handle, nvmlReturn_t> {
     let number = device as usize;
     let found = match number.checked_sub(INSTANCE_HANDLE) {
-        Some(rest) => Handle::Instance(rest / SLOT_HANDLES, rest % SLOT_HANDLES),
+        Some(rest) => Handle::Instance(rest / SLOT_HANDLES, (rest % SLOT_HANDLES) as u32),
         None => Handle::Gpu(number.checked_sub(GPU_HANDLE).ok_or(INVALID)?),
     };
     let (Handle::Gpu(slot) | Handle::Instance(slot, _)) = found;
@@ -97,26 +118,34 @@ impl Asked {
         }
     }
 
-    fn name(&self) -> Result<&str, nvmlReturn_t> {
+    /// The instance, if it is one that programs can use.
+    fn instance(&self, slot: usize, id: u32) -> Result<&Instance, nvmlReturn_t> {
+        let found = self.machine.instance(slot, id)?;
+        if found.has_compute { Ok(found) } else { Err(NOT_FOUND) }
+    }
+
+    fn name(&self) -> Result<String, nvmlReturn_t> {
+        let name = self.gpu()?.name;
         match self.handle.ok_or(INVALID)? {
-            Handle::Gpu(slot) => self.machine.gpu(slot).map(|gpu| gpu.name),
-            Handle::Instance(slot, place) => self.machine.instance(slot, place).map(|i| i.name),
+            Handle::Gpu(_) => Ok(name.to_owned()),
+            Handle::Instance(slot, id) => {
+                self.instance(slot, id).map(|found| format!("{name} MIG {}", found.kind.name))
+            }
         }
     }
 
-    fn uuid(&self) -> Result<&str, nvmlReturn_t> {
+    fn uuid(&self) -> Result<String, nvmlReturn_t> {
         match self.handle.ok_or(INVALID)? {
-            Handle::Gpu(slot) => self.machine.gpu(slot).map(|gpu| gpu.uuid),
-            Handle::Instance(slot, place) => self.machine.instance(slot, place).map(|i| i.uuid),
+            Handle::Gpu(slot) => self.machine.gpu(slot).map(|gpu| gpu.uuid.to_owned()),
+            Handle::Instance(slot, id) => self.instance(slot, id).map(Instance::uuid),
         }
     }
 
     fn memory(&self, version: c_uint) -> Result<nvmlMemory_v2_t, nvmlReturn_t> {
         let (total_mib, used_mib) = match self.handle.ok_or(INVALID)? {
             Handle::Gpu(slot) => self.machine.gpu(slot).map(|gpu| (gpu.total_mib, gpu.used_mib)),
-            Handle::Instance(slot, place) => {
-                let found = self.machine.instance(slot, place);
-                found.map(|instance| (instance.total_mib, instance.used_mib))
+            Handle::Instance(slot, id) => {
+                self.instance(slot, id).map(|found| (found.kind.memory_mib, found.used_mib))
             }
         }?;
         let (total, used, reserved) = (total_mib * MIB, used_mib * MIB, RESERVED_MIB * MIB);
@@ -142,13 +171,13 @@ unsafe fn put<T>(place: *mut T, value: Result<T, nvmlReturn_t>) -> nvmlReturn_t 
 unsafe fn put_text(
     place: *mut c_char,
     length: c_uint,
-    text: Result<&str, nvmlReturn_t>,
+    text: Result<String, nvmlReturn_t>,
 ) -> nvmlReturn_t {
     let bytes = match text {
         Err(code) => return code,
         Ok(_) if place.is_null() => return INVALID,
         Ok(text) if length as usize <= text.len() => return TOO_SMALL,
-        Ok(text) => text.as_bytes(),
+        Ok(text) => text.into_bytes(),
     };
     // SAFETY: the caller gives a place of `length` bytes, and the text with its zero is not longer.
     unsafe {
@@ -205,6 +234,8 @@ macro_rules! export_values {
     )*}};
 }
 
+pub mod mig;
+
 fn begin(function: &str) -> nvmlReturn_t {
     USERS.fetch_add(1, Ordering::SeqCst);
     let refused = asked(function, None).err();
@@ -224,7 +255,7 @@ export! {
     }
     nvmlSystemGetDriverVersion(place: *mut c_char, length: c_uint) {
         let asked = asked("nvmlSystemGetDriverVersion", None);
-        let text = asked.as_ref().map(|asked| asked.machine.driver.as_str()).map_err(|code| *code);
+        let text = asked.map(|asked| asked.machine.driver);
         // SAFETY: as this function's caller promises.
         unsafe { put_text(place, length, text) }
     }
@@ -248,15 +279,32 @@ export! {
         // SAFETY: as this function's caller promises.
         unsafe { put(place, handle) }
     }
+    nvmlDeviceGetHandleByUUID(uuid: *const c_char, place: *mut nvmlDevice_t) {
+        if uuid.is_null() {
+            return INVALID;
+        }
+        // SAFETY: not null, and the caller gives text with a zero at its end.
+        let uuid = unsafe { CStr::from_ptr(uuid) };
+        let handle = asked("nvmlDeviceGetHandleByUUID", None).and_then(|asked| {
+            let is_meant = |slot: &usize| {
+                let gpu = asked.machine.gpu(*slot);
+                gpu.is_ok_and(|gpu| gpu.uuid.as_bytes() == uuid.to_bytes())
+            };
+            let slot = asked.machine.present().into_iter().find(is_meant).ok_or(NOT_FOUND)?;
+            Ok((GPU_HANDLE + slot) as nvmlDevice_t)
+        });
+        // SAFETY: as this function's caller promises.
+        unsafe { put(place, handle) }
+    }
     nvmlDeviceGetName(device: nvmlDevice_t, place: *mut c_char, length: c_uint) {
         let asked = asked("nvmlDeviceGetName", Some(device));
-        let text = asked.as_ref().map_err(|code| *code).and_then(Asked::name);
+        let text = asked.and_then(|asked| asked.name());
         // SAFETY: as this function's caller promises.
         unsafe { put_text(place, length, text) }
     }
     nvmlDeviceGetUUID(device: nvmlDevice_t, place: *mut c_char, length: c_uint) {
         let asked = asked("nvmlDeviceGetUUID", Some(device));
-        let text = asked.as_ref().map_err(|code| *code).and_then(Asked::uuid);
+        let text = asked.and_then(|asked| asked.uuid());
         // SAFETY: as this function's caller promises.
         unsafe { put_text(place, length, text) }
     }
@@ -325,8 +373,8 @@ export! {
         let handle = asked.and_then(|asked| {
             let Some(Handle::Gpu(slot)) = asked.handle else { return Err(INVALID) };
             asked.gpu()?.mig.ok_or(NOT_SUPPORTED)?;
-            asked.machine.instance(slot, index as usize).map_err(|_| NOT_FOUND)?;
-            Ok((INSTANCE_HANDLE + slot * SLOT_HANDLES + index as usize) as nvmlDevice_t)
+            let found = asked.machine.mig_device(slot, index as usize).map_err(|_| NOT_FOUND)?;
+            Ok((INSTANCE_HANDLE + slot * SLOT_HANDLES + found.id as usize) as nvmlDevice_t)
         });
         // SAFETY: as this function's caller promises.
         unsafe { put(place, handle) }
@@ -414,17 +462,17 @@ export_values! {
             Some(Handle::Gpu(_)) | None => Err(INVALID),
         };
     nvmlDeviceGetAttributes_v2(place: nvmlDeviceAttributes_t) = |asked: &Asked| {
-        let Some(Handle::Instance(slot, at)) = asked.handle else { return Err(NOT_SUPPORTED) };
-        asked.machine.instance(slot, at).map(|instance| nvmlDeviceAttributes_t {
-            multiprocessorCount: instance.multiprocessors,
-            sharedCopyEngineCount: instance.slices,
+        let Some(Handle::Instance(slot, id)) = asked.handle else { return Err(NOT_SUPPORTED) };
+        asked.instance(slot, id).map(|found| found.kind).map(|kind| nvmlDeviceAttributes_t {
+            multiprocessorCount: kind.multiprocessors,
+            sharedCopyEngineCount: kind.slices,
             sharedDecoderCount: 0,
             sharedEncoderCount: 0,
             sharedJpegCount: 0,
             sharedOfaCount: 0,
-            gpuInstanceSliceCount: instance.slices,
-            computeInstanceSliceCount: instance.slices,
-            memorySizeMB: instance.total_mib,
+            gpuInstanceSliceCount: kind.slices,
+            computeInstanceSliceCount: kind.slices,
+            memorySizeMB: kind.memory_mib,
         })
     };
 }

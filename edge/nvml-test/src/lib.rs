@@ -9,12 +9,20 @@
 //! A file beside the library changes what it says, also while it is loaded: `library.so.state` for
 //! `library.so`, in lines of words (see [`machine::Machine::change`]). A test that copies the
 //! library into a folder of its own has a machine of its own: the loader tells copies apart.
+//!
+//! What its functions cut out of a GPU is kept in another file beside it, as a driver keeps it when
+//! the program that asked for it is gone.
 
 pub mod abi;
 pub mod machine;
+pub mod mig;
 
 /// The name of the library's file where cargo puts it.
 pub const LIBRARY_FILE: &str = "libtg_nvml_test.so";
 
 /// What the name of the library's file is followed by in the name of the file that changes it.
 pub const STATE_ENDING: &str = ".state";
+
+/// What the name of the library's file is followed by in the name of the file that keeps what was
+/// cut out of GPUs.
+pub const CUT_ENDING: &str = ".cut";

@@ -2,6 +2,7 @@
 //!
 //! Separate from the C interface so that all of it is ordinary, safe code.
 
+use crate::mig::{self, Instance};
 use nvml_wrapper_sys::bindings::{
     NVML_DEVICE_ARCH_ADA, NVML_DEVICE_ARCH_AMPERE, nvmlReturn_enum_NVML_ERROR_GPU_IS_LOST as LOST,
     nvmlReturn_t,
@@ -80,25 +81,6 @@ pub struct Gpu {
     pub processes: Vec<Process>,
 }
 
-/// An instance of MIG.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instance {
-    /// Whether it is there now.
-    pub present: bool,
-    /// Its name.
-    pub name: &'static str,
-    /// Its id.
-    pub uuid: &'static str,
-    /// Slices of the GPU's processors.
-    pub slices: u32,
-    /// Multiprocessors.
-    pub multiprocessors: u32,
-    /// All memory.
-    pub total_mib: u64,
-    /// Memory in use.
-    pub used_mib: u64,
-}
-
 /// A process that uses a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -122,8 +104,8 @@ pub struct BadLine {
 pub enum Handle {
     /// A GPU, by its slot.
     Gpu(usize),
-    /// An instance, by the slot of its GPU and its place there.
-    Instance(usize, usize),
+    /// An instance, by the slot of its GPU and its number there.
+    Instance(usize, u32),
 }
 
 impl Default for Machine {
@@ -162,40 +144,15 @@ fn rtx_4090() -> Gpu {
     }
 }
 
-/// Instances as nvidia-smi makes them with `-cgi 9,14,19 -C`: figures of the A100-80GB.
+/// Cut as by `nvidia-smi mig -cgi 9,14,19 -C`: figures of the A100-80GB.
 fn a100() -> Gpu {
-    let instance = |name, uuid, slices, multiprocessors, total_mib| Instance {
-        present: true,
-        name,
-        uuid,
-        slices,
-        multiprocessors,
-        total_mib,
-        used_mib: 13,
-    };
-    let instances = vec![
-        instance(
-            "NVIDIA A100-SXM4-80GB MIG 3g.40gb",
-            "MIG-a100aaaa-0000-5000-8000-000000000001",
-            3,
-            42,
-            40_192,
-        ),
-        instance(
-            "NVIDIA A100-SXM4-80GB MIG 2g.20gb",
-            "MIG-a100aaaa-0000-5000-8000-000000000002",
-            2,
-            28,
-            19_968,
-        ),
-        instance(
-            "NVIDIA A100-SXM4-80GB MIG 1g.10gb",
-            "MIG-a100aaaa-0000-5000-8000-000000000003",
-            1,
-            14,
-            9_728,
-        ),
-    ];
+    let cut = [(9, 4), (14, 2), (19, 1)];
+    let instances = (1..).zip(cut).filter_map(|(id, (profile, start))| {
+        let kind = mig::A100.iter().find(|kind| kind.id == profile)?;
+        let (present, has_compute) = (true, true);
+        Some(Instance { present, id, kind, start, has_compute, used_mib: mig::IDLE_MIB })
+    });
+    let instances = instances.collect();
     Gpu {
         present: true,
         name: "NVIDIA A100-SXM4-80GB",
@@ -291,13 +248,6 @@ impl Machine {
     pub fn gpu(&self, slot: usize) -> Result<&Gpu, nvmlReturn_t> {
         self.gpus.get(slot).filter(|gpu| gpu.present).ok_or(LOST)
     }
-
-    /// An instance that is there.
-    pub fn instance(&self, slot: usize, place: usize) -> Result<&Instance, nvmlReturn_t> {
-        let gpu = self.gpu(slot)?;
-        let instances = gpu.instances.iter().filter(|instance| instance.present);
-        instances.filter(|_| gpu.mig == Some(true)).nth(place).ok_or(LOST)
-    }
 }
 
 impl Gpu {
@@ -366,9 +316,9 @@ mod tests {
         let machine = Machine::change("").expect("no line is wrong");
         assert_eq!(machine, Machine::default());
         assert_eq!(machine.present(), [0, 1]);
-        assert!(machine.instance(1, 2).is_ok());
-        assert!(machine.instance(1, 3).is_err());
-        assert!(machine.instance(0, 0).is_err());
+        assert_eq!(machine.mig_device(1, 2).map(|found| found.id), Ok(3));
+        assert!(machine.mig_device(1, 3).is_err());
+        assert!(machine.mig_device(0, 0).is_err());
     }
 
     #[test]
@@ -379,7 +329,7 @@ mod tests {
         assert_eq!(machine.driver, "1.2");
         assert_eq!(machine.present(), [1]);
         assert!(machine.gpu(0).is_err());
-        assert_eq!(machine.instance(1, 0).map(|found| found.slices), Ok(2));
+        assert_eq!(machine.mig_device(1, 0).map(|found| found.kind.slices), Ok(2));
         assert_eq!(machine.failure("f", Some(Handle::Gpu(1))), Some(15));
         assert_eq!(machine.failure("f", Some(Handle::Gpu(0))), None);
         assert_eq!(machine.failure("g", None), Some(9));

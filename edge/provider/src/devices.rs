@@ -25,6 +25,7 @@ pub use host::{Clock, Disk, HostFacts};
 pub use nvidia::{LostDevice, NvidiaFault};
 pub use pci::PciGpu;
 
+pub(crate) use nvidia::open_nvml;
 pub(crate) use processor::Times;
 
 use crate::root::Root;

@@ -15,7 +15,7 @@ const BYTES_PER_MIB: u64 = 1 << 20;
 pub struct DeviceId(Box<str>);
 
 impl DeviceId {
-    pub(super) fn new(text: impl Into<Box<str>>) -> Self {
+    pub(crate) fn new(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
 

@@ -129,11 +129,7 @@ pub(super) struct Session {
 
 impl Session {
     fn open(library: Option<&Path>, root: &Root, listed: Vec<String>) -> Result<Self, NvidiaFault> {
-        let candidates: Vec<PathBuf> = match library {
-            Some(path) => vec![path.to_owned()],
-            None => LIBRARIES.iter().map(PathBuf::from).collect(),
-        };
-        let nvml = load(&candidates, root)?;
+        let nvml = open_nvml(library, root)?;
         let driver = nvml.sys_driver_version().ok();
         let cuda = nvml.sys_cuda_driver_version().ok().map(|version| {
             let major = nvml_wrapper::cuda_driver_version_major(version);
@@ -142,6 +138,15 @@ impl Session {
         });
         Ok(Self { nvml, driver, cuda, listed })
     }
+}
+
+/// Loads the library that the owner has named, or the first that is where it usually is.
+pub(crate) fn open_nvml(library: Option<&Path>, root: &Root) -> Result<Nvml, NvidiaFault> {
+    let candidates: Vec<PathBuf> = match library {
+        Some(path) => vec![path.to_owned()],
+        None => LIBRARIES.iter().map(PathBuf::from).collect(),
+    };
+    load(&candidates, root)
 }
 
 /// Loads the first library that is there. One that is there and fails ends the search: its fault

@@ -3,3 +3,4 @@
 
 mod machine;
 mod nvml;
+mod partition;

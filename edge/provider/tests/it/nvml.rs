@@ -10,16 +10,16 @@ use tg_provider::devices::{
     Absence, Catalogue, DetectSettings, DeviceFacts, Kind, NvidiaFault, Owner, Percent, findings,
 };
 
-const RTX: &str = "GPU-4090aaaa-0000-4000-8000-000000000001";
-const A100: &str = "GPU-a100aaaa-0000-4000-8000-000000000002";
+pub(crate) const RTX: &str = "GPU-4090aaaa-0000-4000-8000-000000000001";
+pub(crate) const A100: &str = "GPU-a100aaaa-0000-4000-8000-000000000002";
 
 /// A machine of its own for a test: a copy of the library, and files of an operating system.
-struct Machine {
+pub(crate) struct Machine {
     folder: PathBuf,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("tg-provider-it-{}-{number}", std::process::id());
@@ -34,7 +34,7 @@ impl Machine {
     }
 
     /// Changes what the library says.
-    fn state(&self, lines: &str) {
+    pub(crate) fn state(&self, lines: &str) {
         let path = format!("{}{STATE_ENDING}", self.library().display());
         std::fs::write(path, lines).expect("writes");
     }
@@ -46,7 +46,7 @@ impl Machine {
         std::fs::write(path, content).expect("writes");
     }
 
-    fn settings(&self) -> DetectSettings {
+    pub(crate) fn settings(&self) -> DetectSettings {
         DetectSettings {
             root: self.folder.join("root"),
             nvml_library: Some(self.library()),
@@ -55,12 +55,12 @@ impl Machine {
         }
     }
 
-    fn detect(&self) -> Catalogue {
+    pub(crate) fn detect(&self) -> Catalogue {
         Catalogue::detect(&self.settings())
     }
 
     /// Takes a function away from the library: its name is changed where the loader looks for it.
-    fn take_away(&self, function: &str) {
+    pub(crate) fn take_away(&self, function: &str) {
         let mut bytes = std::fs::read(self.library()).expect("reads");
         let name: Vec<u8> = [b"\0", function.as_bytes(), b"\0"].concat();
         let places: Vec<usize> = (0..bytes.len())

@@ -86,7 +86,7 @@ impl NvidiaFault {
         clippy::wildcard_enum_match_arm,
         reason = "the library has dozens of errors; those with a fix of their own are named"
     )]
-    pub(super) fn of(error: NvmlError, root: &Root) -> Self {
+    pub(crate) fn of(error: NvmlError, root: &Root) -> Self {
         match error {
             NvmlError::FailedToLoadSymbol(said) => Self::TooOld { said },
             NvmlError::FunctionNotFound => Self::TooOld { said: error.to_string() },

@@ -18,7 +18,7 @@ enum Work {
     Tidy,
     /// A cargo call with these arguments.
     Cargo(&'static [&'static str]),
-    /// A program that the build step made, with these arguments.
+    /// A program that the tests step made, with these arguments.
     Built { program: &'static str, arguments: &'static [&'static str] },
     /// Works that mostly wait, and meanwhile works that compute. Each list is done one after the
     /// other; what computes does so with low priority, and is heard of when it has ended.
@@ -75,11 +75,11 @@ const fn step(name: &'static str, arguments: &'static [&'static str]) -> Step {
 /// Cargo unites the features of the packages that are named, so `-p tg-sim` or `--exclude
 /// tensorgrid` would give the crates below the engine other features and compile its generics,
 /// minutes of work, a second time. For the same reason the simulator is started as built, not by
-/// `cargo run`, and the build step builds tests: `cargo build` leaves out what only tests need, and
-/// all that uses tensors would be compiled once more.
+/// `cargo run`, and no step merely builds: `cargo build` leaves out what only tests need, and all
+/// that uses tensors would be compiled once more.
 ///
 /// Slow tests, those that start processes and kill them first of all, are marked `ignore` and run
-/// after the others. The calls of the test step run every test once.
+/// after the others; together the two test steps run every test once.
 const STEPS: &[Step] = &[
     Step { name: "tidy", work: Work::Tidy, need: Need::Nothing, optional: false },
     step("format", &["fmt", "--all", "--check"]),
@@ -88,20 +88,14 @@ const STEPS: &[Step] = &[
         &["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"],
     ),
     step("clippy of what has GPUs", &GPU_CLIPPY),
-    step("build", &["test", "--release", "--workspace", "--no-run"]),
+    step("tests", &["test", "--release", "--workspace"]),
     Step {
-        name: "tests, planted bugs and a short simulation",
+        name: "end-to-end and slow tests, a short simulation, planted bugs",
         work: Work::Meanwhile {
-            waits: &[
-                Work::Cargo(&["test", "--release", "--workspace", "--test", "it"]),
-                Work::Cargo(&SLOW_TESTS),
-            ],
+            waits: &[Work::Cargo(&SLOW_TESTS)],
             computes: &[
-                Work::Cargo(&["test", "--release", "--workspace", "--lib", "--bins"]),
-                Work::Cargo(&["test", "--release", "--workspace", "--doc"]),
                 Work::Cargo(&SLOW_UNIT_TESTS),
                 Work::Built { program: "tg-sim", arguments: &["--seeds", "10"] },
-                // Last, because nobody else can start cargo while this compiles.
                 Work::Cargo(&PLANTED_BUGS),
             ],
         },
@@ -124,9 +118,25 @@ const SLOW_TESTS: [&str; 8] =
     ["test", "--release", "--workspace", "--test", "it", "--", "--ignored", "--test-threads=2"];
 
 /// Slow tests within rooms; these compute. Without `--lib --bins`, examples in documentation that
-/// are marked `ignore` would be run as well.
-const SLOW_UNIT_TESTS: [&str; 8] =
-    ["test", "--release", "--workspace", "--lib", "--bins", "--", "--ignored", "--test-threads=1"];
+/// are marked `ignore` would be run as well. With it cargo would test libraries whose manifest says
+/// `test = false` too, and compile the engine for that; so those rooms are left out. Their slow
+/// tests are all in `tests/it`. The features of crates below are the same without these rooms.
+const SLOW_UNIT_TESTS: [&str; 14] = [
+    "test",
+    "--release",
+    "--workspace",
+    "--exclude",
+    "tg-bft",
+    "--exclude",
+    "tg-net",
+    "--exclude",
+    "tg-sim",
+    "--lib",
+    "--bins",
+    "--",
+    "--ignored",
+    "--test-threads=1",
+];
 
 /// One small room, compiled once more with bugs.
 const PLANTED_BUGS: [&str; 6] =
@@ -469,25 +479,30 @@ mod tests {
             // Planted bugs need one small room, GPUs other features of what uses them.
             let is_apart = ["planted-bugs", "wgpu"].iter().any(|feature| call.contains(feature));
             if compiles.iter().any(|start| call.starts_with(start)) && !is_apart {
-                assert!(call.contains("--workspace") && !call.contains("--exclude"), "{call}");
+                assert!(call.contains("--workspace"), "{call}");
+                assert!(!call.contains("--exclude tensorgrid"), "{call}");
             }
             assert!(!call.contains("wgpu") || call.contains("-p tensorgrid"), "{call}");
         }
     }
 
-    /// Goal: every test of the workspace is run once, ignored ones too. Method: they are run by
-    /// kind of target; together these are all kinds that have tests.
+    /// Goal: every test of the workspace is run once, slow ones too. Method: slow tests are run by
+    /// kind of target; rooms that are left out have tests of one kind only.
     #[test]
-    fn tests_of_all_targets_are_run_and_slow_ones_apart() {
+    fn slow_tests_of_all_targets_are_run() {
         let calls = STEPS.iter().flat_map(|step| works(&step.work)).map(described);
-        let calls: Vec<String> = calls.filter(|call| call.contains(" --workspace ")).collect();
-        for target in ["--lib", "--bins", "--test it", "--doc"] {
-            let of_target = calls.iter().filter(|call| call.contains(target));
-            let (slow, others): (Vec<&String>, Vec<&String>) =
-                of_target.partition(|call| call.contains(" -- --ignored "));
-            assert_eq!(others.len(), 1, "{target}");
-            assert!(others.iter().all(|call| !call.contains(" -- ")), "{target}: without a filter");
-            assert_eq!(slow.len(), usize::from(target != "--doc"), "{target}");
+        let calls: Vec<String> = calls.collect();
+        assert!(calls.iter().any(|call| call == "cargo test --release --workspace"));
+        for target in ["--lib", "--bins", "--test it"] {
+            let runs = |call: &&String| call.contains(target) && call.contains(" -- --ignored ");
+            assert_eq!(calls.iter().filter(runs).count(), 1, "{target}");
+        }
+        let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("../edge");
+        for pair in SLOW_UNIT_TESTS.windows(2).filter(|pair| pair[0] == "--exclude") {
+            let room = edge.join(pair[1].trim_start_matches("tg-"));
+            let manifest = std::fs::read_to_string(room.join("Cargo.toml")).expect("is there");
+            let library = manifest.split("\n[").find(|part| part.starts_with("lib]"));
+            assert!(library.is_some_and(|lib| lib.contains("\ntest = false\n")), "{}", pair[1]);
         }
     }
 

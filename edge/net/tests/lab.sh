@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What labs in network namespaces share. A lab sets `lab` (its name) and sources this; from then on
 # it has namespaces (`space`), programs in them (`inside`, `start`), homes behind routers (`home`,
-# `guard`), somebody who listens (`listen`), a word to look for (`mark`) and a folder (`dir`). All of
-# it ends with the lab. A machine that cannot run it ends the lab with 77.
+# `guard`), somebody who listens (`listen`), a word to look for (`mark`) and a folder (`dir`). All
+# of it ends with the lab. A machine that cannot run it ends the lab with 77.
 
 skip() { echo "$lab: SKIPPED: $1" >&2; exit 77; }
 fail() { echo "$lab: $1" >&2; exit 1; }

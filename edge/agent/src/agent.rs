@@ -352,6 +352,7 @@ impl State {
     /// Takes up the runs that the node has and nobody works on, and shows what it promised.
     async fn catch_up(&mut self) -> Result<(), GatewayError> {
         let gateway = Arc::clone(&self.config.gateway);
+        self.forget_ended().await?;
         let record = gateway.entry::<NodeEntry>(keys::node(&self.node)).await?;
         if record.as_ref().is_none_or(|record| record.absent.is_some()) {
             self.config.registration.look_soon();
@@ -378,6 +379,17 @@ impl State {
             }
         }
         self.take_up_checks().await
+    }
+
+    /// Forgets noted jobs that have ended, also while nobody told us.
+    async fn forget_ended(&mut self) -> Result<(), GatewayError> {
+        for job in self.notes.jobs() {
+            let entry = self.config.gateway.entry::<JobEntry>(keys::job(&job)).await?;
+            if entry.is_some_and(|entry| entry.status.is_final()) {
+                self.forget(&job);
+            }
+        }
+        Ok(())
     }
 
     /// Shows a result that was proven before, or begins the run.

@@ -323,7 +323,10 @@ impl Gateway {
             asked.extend(next.map(|place| self.ask_at(place, &bytes, haste)));
             let patience = next.map_or(Duration::MAX, |_| haste.next);
             let Ok(answer) = tokio::time::timeout(patience, asked.next()).await else {
-                continue; // slow, perhaps gone
+                // Slow, perhaps gone. What becomes of a transaction may take as long.
+                let slow = next.filter(|_| haste.next == SLOW).and_then(|at| self.roll.at(at));
+                slow.into_iter().for_each(|peer| self.roll.missed(peer));
+                continue;
             };
             let Some((place, answer)) = answer else { return Err(last) };
             match answer {
@@ -337,7 +340,10 @@ impl Gateway {
                 }
                 Err(error @ (GatewayError::Call(_) | GatewayError::Silent { .. })) => {
                     is_first_gone |= place == first;
-                    last = error;
+                    // Silence says less than what the ledger said.
+                    if !matches!(last, GatewayError::Ledger(_)) {
+                        last = error;
+                    }
                 }
                 answer => {
                     if is_first_gone && answer.is_ok() {
@@ -361,7 +367,10 @@ impl Gateway {
         };
         let called = self.peer.call(validator, request.to_vec());
         let answer = match tokio::time::timeout(haste.last, called).await {
-            Ok(Ok(reply)) => read(&reply),
+            Ok(Ok(reply)) => {
+                self.roll.heard(&validator);
+                read(&reply)
+            }
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(GatewayError::Silent { after: haste.last }),
         };
@@ -381,6 +390,7 @@ impl Gateway {
     pub(crate) const fn honest_one(&self) -> usize {
         self.seats.len().saturating_sub(self.quorum) + 1
     }
+
     /// How far the network is.
     ///
     /// # Errors

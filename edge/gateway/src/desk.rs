@@ -102,7 +102,8 @@ impl OpenDesk {
             Some(ids.filter_map(|id| PeerId::new(id).ok()).collect::<BTreeSet<PeerId>>())
         };
         let lists = gateway.ask_seats(&Request::Nodes, Duration::ZERO, wanted).await;
-        match listed(&lists, gateway.honest_one()) {
+        let is_quorum = lists.len() >= gateway.quorum();
+        match is_quorum.then(|| listed(&lists, gateway.honest_one())).flatten() {
             Some(nodes) => self.turns.list(nodes),
             None => tracing::debug!("too few seats tell which nodes there are"),
         }

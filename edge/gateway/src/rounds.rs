@@ -27,8 +27,7 @@ impl Gateway {
         }
         for (place, validator) in self.validators.iter().enumerate() {
             if !heard.contains(validator) {
-                self.roll.missed(*validator);
-                self.roll.turn_away(place);
+                self.miss(place, *validator);
             }
         }
     }
@@ -54,17 +53,18 @@ impl Gateway {
         let told = match timeout(SLOW, &mut telling).await {
             Ok(told) => told,
             Err(_) => {
-                self.is_missed(place, to);
+                self.roll.missed(to); // slow: others are asked first
                 telling.await
             }
         };
         match told {
             Ok(_) => self.roll.heard(&to),
-            Err(_) => self.is_missed(place, to),
+            Err(_) => self.miss(place, to),
         }
     }
 
-    fn is_missed(&self, place: usize, validator: PeerId) {
+    /// Notes that a validator was waited for in vain, and turns to another.
+    fn miss(&self, place: usize, validator: PeerId) {
         self.roll.missed(validator);
         self.roll.turn_away(place);
     }
@@ -115,7 +115,12 @@ impl Gateway {
                     Err(GatewayError::Refused(why)) => Reply::Failed { why },
                     reply => reply?,
                 };
-                wanted(seat, reply).ok_or(GatewayError::Unexpected)
+                let failed = if let Reply::Failed { why } = &reply {
+                    GatewayError::Refused(*why)
+                } else {
+                    GatewayError::Unexpected
+                };
+                wanted(seat, reply).ok_or(failed)
             };
             (to, asked)
         };
@@ -124,17 +129,20 @@ impl Gateway {
 
     /// Collects what all of them say and what the last one said that failed. When a quorum has
     /// answered, the others have as long again, and so long at least. Those who are silent are not
-    /// waited for beside a quorum, and no longer than that if there is none: it may be that one of
-    /// the others refuses, which is no reason to wait for the dead.
+    /// waited for beside a quorum, and no longer than that if one of the others refuses, which is
+    /// no reason to wait for the dead. If too many are silent for a quorum, all are waited for.
     pub(crate) async fn gather<T>(
         &self,
         asked: Vec<(PeerId, impl Future<Output = Result<T, GatewayError>>)>,
         late: Duration,
     ) -> (Vec<T>, Option<GatewayError>) {
         let started = Instant::now();
-        let peers = asked.iter().map(|(peer, _)| *peer);
+        let peers: BTreeSet<PeerId> = asked.iter().map(|(peer, _)| *peer).collect();
         let mut awaited: BTreeSet<PeerId> =
-            peers.filter(|peer| !self.roll.is_silent(peer)).collect();
+            peers.iter().copied().filter(|peer| !self.roll.is_silent(peer)).collect();
+        if awaited.len() < self.quorum() {
+            awaited = peers; // it may be we who were silent
+        }
         let calls = asked.into_iter().map(|(peer, call)| async move { (peer, call.await) });
         let mut calls: FuturesUnordered<_> = calls.collect();
         let (mut found, mut failed, mut enough) = (Vec::new(), None, None::<Instant>);
@@ -159,6 +167,9 @@ impl Gateway {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a validator does not do what it is asked");
+                    if matches!(error, GatewayError::Refused(_) | GatewayError::Unexpected) {
+                        self.roll.heard(&peer);
+                    }
                     failed = Some(error);
                 }
             }

@@ -225,12 +225,12 @@ fn write_durably(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Removes a file, having written over what was in it: a key must not be found in free blocks.
 fn wipe(path: &Path) {
-    let overwritten = File::options().write(true).open(path).and_then(|mut file| {
+    let _removed_all_the_same = File::options().write(true).open(path).and_then(|mut file| {
         let bytes = file.metadata()?.len();
         io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut file)?;
         file.sync_all()
     });
-    let _never_kept = overwritten.and_then(|()| fs::remove_file(path));
+    let _never_kept = fs::remove_file(path);
 }
 
 #[cfg(test)]

@@ -245,7 +245,7 @@ async fn deliver(config: &AgentConfig, lane: Lane, action: Action) {
         if !tries.go_on(Failed { is_unawaited, is_late, is_ours }) {
             break;
         }
-        if is_unawaited {
+        if is_unawaited && !is_ours {
             config.gateway.turn(); // another validator may know more
         }
         tokio::time::sleep(AGAIN).await;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tg_gateway::package::{Whose, check_memory};
 use tg_gateway::{LocalPackage, TensorInputs};
 use tg_privacy::ContentKey;
-use tg_types::{AccountId, JobSpec, KeyEscrow, PackageRef};
+use tg_types::{AccountId, JobSpec, KeyEscrow, PackageRef, Tier};
 use tokio::sync::{OnceCell, watch};
 
 /// Packages that are remembered.
@@ -92,9 +92,12 @@ impl Content {
         Ok(Self { key: exposed, is_fair, waited, bytes, inside: Inside::Opened(plain) })
     }
 
-    /// The key, if whoever has to open the package again could get it from its owner alone.
+    /// The key, if the run may have to be computed again for a dispute, and whoever does so could
+    /// get the key from its owner alone.
     pub(crate) fn key_to_note(&self, spec: &JobSpec) -> Option<ContentKey> {
-        (spec.key_escrow == KeyEscrow::None).then(|| ContentKey::new(self.key))
+        let is_disputed = matches!(spec.tier, Tier::Audit | Tier::Sync);
+        let is_owners = spec.key_escrow == KeyEscrow::None;
+        (is_disputed && is_owners).then(|| ContentKey::new(self.key))
     }
 
     /// What is inside. Reading waits for the disk if it is large.
@@ -197,8 +200,10 @@ impl Packages {
             drop(is_late.wait_for(|is_late| *is_late).await); // it ends with this place
             late.await
         };
-        let opening =
-            cell.content.get_or_try_init(async || open(&cell.is_late).await.map(Arc::new));
+        let opening = cell.content.get_or_try_init(async || {
+            cell.is_late.send_replace(false); // whatever it was when somebody else asked
+            open(&cell.is_late).await.map(Arc::new)
+        });
         let content = tokio::select! {
             biased;
             content = opening => Arc::clone(content?),

@@ -86,11 +86,12 @@ impl State {
         Ok(())
     }
 
-    /// Whether nothing was said yet of a check that this node was drawn for.
+    /// Whether a check of this node may still have to be spoken of. Who cannot look says it rather
+    /// twice than not at all: the ledger counts it once.
     pub(super) async fn is_check_unsaid(&self, job: &JobId) -> bool {
         let entry = self.config.gateway.entry::<JobEntry>(keys::job(job)).await.ok().flatten();
-        let is_drawn = |check: &Check| check.node == self.node && check.state == CheckState::Drawn;
-        entry.is_some_and(|entry| entry.checks.as_slice().iter().any(is_drawn))
+        let is_said = |check: &Check| check.node == self.node && check.state != CheckState::Drawn;
+        !entry.is_some_and(|entry| entry.checks.as_slice().iter().any(is_said))
     }
 
     /// A job, with the dispute about it if there is one.

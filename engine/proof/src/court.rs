@@ -11,14 +11,15 @@ pub mod hidden;
 mod plans;
 
 use crate::error::VerifyError;
+use crate::hiding::HidingSetup;
 use crate::plan::{PLANNING_STEPS_MAX, PlanError, steps};
 use crate::security::Report;
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::Statement;
 use crate::verify::Verifier;
-#[cfg(test)]
-pub(crate) use plans::KEPT_STEPS_MAX;
 use plans::Plans;
+#[cfg(test)]
+pub(crate) use plans::{KEPT_STEPS_MAX, weight};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tg_tensor::commit::Salt;
@@ -197,11 +198,11 @@ fn bytes_of<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> Vec<u8> {
 /// # Errors
 /// If it is not shown to be right.
 pub fn verify(program: &[u8], claim: &ResultClaim, shown: &[u8]) -> Result<Verified, CourtError> {
-    verify_with(&Plans::default(), program, claim, shown)
+    verify_with(&Planned::default(), program, claim, shown)
 }
 
 fn verify_with(
-    plans: &Plans<Setup>,
+    planned: &Planned,
     program: &[u8],
     claim: &ResultClaim,
     shown: &[u8],
@@ -212,7 +213,7 @@ fn verify_with(
     }
     if let ShownBy::Zk { weights, inputs, run } = claim.by {
         let claimed = hidden::Claimed { claim, weights, inputs, run };
-        return hidden::verify(program, &claimed, shown);
+        return hidden::verify(&planned.hidden, &program, &claimed, shown);
     }
     let shown = Shown::from_bytes(shown)?;
     let (inputs, outputs) = numbers(&program, shown.numbers.as_slice())?;
@@ -234,7 +235,7 @@ fn verify_with(
             let context = context(&claim.genesis, &claim.job, &claim.node);
             let statement =
                 Statement { inputs: vec![inputs.clone()], outputs: vec![outputs.clone()], context };
-            let verifier = Verifier::with(bounded(plans, &program)?, commitment);
+            let verifier = Verifier::with(bounded(&planned.open, &program)?, commitment);
             let report = Some(verifier.verify(&statement, proof.as_slice())?.clone());
             Ok(Verified { inputs, outputs, report })
         }
@@ -313,24 +314,26 @@ fn rerun(
 /// What verifying results of a program takes.
 #[must_use]
 pub fn costs(program: &Program) -> VerifyCosts {
-    costs_with(&Plans::default(), program)
+    costs_with(&Planned::default(), program)
 }
 
-fn costs_with(plans: &Plans<Setup>, program: &Program) -> VerifyCosts {
+fn costs_with(planned: &Planned, program: &Program) -> VerifyCosts {
     if !is_small(program) {
         return VerifyCosts::NONE;
     }
     let room =
         SHOWN_OPENLY_BYTES_MAX.checked_sub(numbers_bytes(program).saturating_add(FRAME_BYTES));
     // A program whose results cannot be shown is not planned.
-    let setup = (room >= Some(PROOF_BYTES_MIN)).then(|| bounded(plans, program).ok()).flatten();
+    let is_showable = room >= Some(PROOF_BYTES_MIN);
+    let setup = is_showable.then(|| bounded(&planned.open, program).ok()).flatten();
     let proof = setup.map(|setup| proof_cost(setup.leaves(), size(program)));
     let weights = program.constants().iter();
     let bytes = weights.map(|constant| length(&constant.spec));
     let bytes: usize = bytes.fold(0, usize::saturating_add);
     let fits = Some(bytes) <= room;
     let rerun = fits.then(|| rerun_cost(program, bytes as u64));
-    let zk = hidden::Committer::new(program).ok().map(|committer| committer.cost(program));
+    let committer = hidden::Committer::planned(&planned.hidden, program).ok();
+    let zk = committer.map(|committer| committer.cost(program));
     VerifyCosts { proof, rerun, zk }
 }
 
@@ -497,9 +500,16 @@ fn passes(program: &Program, operation: &Operation, uses: &BTreeMap<ValueId, u32
 /// The verifier of a network, which remembers its last verdicts and plans.
 #[derive(Debug, Default)]
 pub struct Court {
-    plans: Plans<Setup>,
+    planned: Planned,
     // A lock: several threads execute blocks, and it is held briefly.
     remembered: Mutex<Remembered>,
+}
+
+/// Plans that are remembered, by how results are shown.
+#[derive(Debug, Default)]
+struct Planned {
+    open: Plans<Setup>,
+    hidden: Plans<HidingSetup>,
 }
 
 #[derive(Debug, Default)]
@@ -512,7 +522,7 @@ pub(crate) struct Remembered {
 impl Court {
     #[cfg(test)]
     pub(crate) fn plans(&self) -> &Plans<Setup> {
-        &self.plans
+        &self.planned.open
     }
 
     pub(crate) fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
@@ -542,7 +552,7 @@ fn key_of(claim: &ResultClaim, shown: &[u8]) -> [u8; 32] {
 impl ResultVerifier for Court {
     fn costs(&self, program: &[u8]) -> VerifyCosts {
         let program = Program::from_bytes(program);
-        program.map_or(VerifyCosts::NONE, |program| costs_with(&self.plans, &program))
+        program.map_or(VerifyCosts::NONE, |program| costs_with(&self.planned, &program))
     }
 
     fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool {
@@ -550,7 +560,7 @@ impl ResultVerifier for Court {
         if let Some(verdict) = self.remembered().verdicts.get(&key) {
             return *verdict;
         }
-        let verdict = verify_with(&self.plans, program, claim, shown).is_ok();
+        let verdict = verify_with(&self.planned, program, claim, shown).is_ok();
         self.remembered().keep(key, verdict);
         verdict
     }

@@ -88,7 +88,7 @@ pub fn verify_hiding(
     let Statement { inputs, outputs, context } = statement(&registered, context);
     let (inputs, outputs) = (Tensors::Shown(inputs), Tensors::Shown(outputs));
     let statement = ZkStatement { inputs, outputs, context };
-    Ok(ZkVerifier::with(setup, *weights).verify(&statement, proof)?.clone())
+    Ok(ZkVerifier::with(Arc::new(setup), *weights).verify(&statement, proof)?.clone())
 }
 
 /// Why weights are not registered.

@@ -94,6 +94,13 @@ fn honest_proofs_of_all_nets_and_modes_are_accepted() {
     }
 }
 
+/// Goal: keys that would not fit into a number of 32 bits are not made finer.
+#[test]
+fn numbers_far_from_zero_are_proven() {
+    let proven = proven(&Net::Far.model(), Mode::Public, vec![Net::Far.inputs(1)]);
+    assert!(proven.check().is_ok());
+}
+
 #[test]
 fn nets_are_clamped_in_all_ways() {
     use crate::plan::Clamping;

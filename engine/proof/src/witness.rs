@@ -546,7 +546,7 @@ fn round(
         let mut key = (scaled >> dropped) + (i64::from(rescale.zero) << fine);
         let numbers = clamping.numbers(&mut key, &spec);
         clamped.resize(numbers.len(), Vec::new());
-        clamped.iter_mut().zip(numbers).for_each(|(list, number)| list.push(number as i32));
+        clamped.iter_mut().zip(numbers).for_each(|(list, number)| list.push(whole(int(number))));
         rounded.keys.push(key as i32);
     }
     limbs.extend(clamped);

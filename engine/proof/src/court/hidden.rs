@@ -5,11 +5,12 @@
 //! one secret in its package, so a provider that proves the same run again uses the same. The seed
 //! of the outputs goes back with them: whoever opens the result finds the commitment again.
 
+use super::plans::Plans;
 use super::{CourtError, Verified, context, is_small, proof_cost, size};
 use crate::error::VerifyError;
 use crate::hiding::{
-    HiddenWeights, HidingRoot, HidingSetup, Secrecy, Seed, Tensors, Weights, WeightsKey, ZkProver,
-    ZkSeeds, ZkStatement, ZkVerifier,
+    HiddenWeights, HidingRoot, HidingSetup, Secrecy, Seed, Tensors, WeightsKey, ZkProver, ZkSeeds,
+    ZkStatement, ZkVerifier,
 };
 use crate::plan::PlanError;
 use std::sync::Arc;
@@ -72,6 +73,9 @@ pub fn seeds(secret: &[u8; 32], run: u8) -> ZkSeeds {
 }
 
 /// A prover of a model whose weights anybody may have.
+///
+/// # Errors
+/// If runs of it cannot be proven without their numbers.
 pub fn prover(model: &Arc<Model>) -> Result<ZkProver, PlanError> {
     let shown = crate::hiding::Shown { inputs: false, outputs: false };
     ZkProver::new(Arc::clone(model), 1, shown, Some(WeightsKey::known()))
@@ -79,7 +83,7 @@ pub fn prover(model: &Arc<Model>) -> Result<ZkProver, PlanError> {
 
 /// Commits to inputs and outputs of a program, as its owner, provider and judges do.
 #[derive(Debug)]
-pub struct Committer(HidingSetup);
+pub struct Committer(Arc<HidingSetup>);
 
 impl Committer {
     /// One for a program.
@@ -87,10 +91,19 @@ impl Committer {
     /// # Errors
     /// If runs of it cannot be proven without their numbers.
     pub fn new(program: &Program) -> Result<Self, CourtError> {
+        Self::planned(&Plans::default(), program)
+    }
+
+    /// The same, with plans that are remembered.
+    pub(super) fn planned(
+        plans: &Plans<HidingSetup>,
+        program: &Program,
+    ) -> Result<Self, CourtError> {
         if !is_small(program) {
             return Err(CourtError::TooLarge);
         }
-        Ok(Self(HidingSetup::new(&Arc::new(program.clone()), None, 1, SECRECY)?))
+        let make = || HidingSetup::new(&Arc::new(program.clone()), None, 1, SECRECY);
+        Ok(Self(plans.get(program, make)?))
     }
 
     /// The commitments to inputs for so many runs of a job with this secret.
@@ -144,7 +157,8 @@ pub(super) struct Claimed<'a> {
 
 /// Verifies a result that is shown without its numbers.
 pub(super) fn verify(
-    program: Program,
+    plans: &Plans<HidingSetup>,
+    program: &Program,
     claimed: &Claimed<'_>,
     shown: &[u8],
 ) -> Result<Verified, CourtError> {
@@ -172,11 +186,7 @@ pub(super) fn verify(
         outputs: root_of(&shown.output)?,
         context: context(&claim.genesis, &claim.job, &claim.node),
     };
-    if !is_small(&program) {
-        return Err(CourtError::TooLarge);
-    }
-    let none = crate::hiding::Shown { inputs: false, outputs: false };
-    let verifier = ZkVerifier::new(Weights::Committed(Arc::new(program), weights), 1, none)?;
+    let verifier = ZkVerifier::with(Committer::planned(plans, program)?.0, weights);
     let report = Some(verifier.verify(&statement, shown.proof.as_slice())?.clone());
     Ok(Verified { inputs: Vec::new(), outputs: Vec::new(), report })
 }

@@ -8,10 +8,20 @@ use crate::plan::{PlanError, steps};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tg_tensor::program::{Program, ProgramId};
+use tg_types::Encode as _;
 
 /// Steps of all plans together that are remembered: a plan holds at most about 100 bytes for each
 /// step that making it takes.
 pub(crate) const KEPT_STEPS_MAX: u64 = 1 << 21;
+
+/// What a plan holds at least, in steps: the parameters of its commitments.
+const KEPT_STEPS_MIN: u64 = 1_024;
+
+/// What remembering the plan of a program takes, in steps: the program is kept with it.
+pub(crate) fn weight(program: &Program) -> u64 {
+    let bytes = program.to_bytes().len() as u64 / 64;
+    steps(program).saturating_add(bytes).max(KEPT_STEPS_MIN)
+}
 
 /// Plans that are remembered, of one mode and number of inferences.
 #[derive(Debug)]
@@ -46,7 +56,9 @@ impl<P> Plans<P> {
         }
         let plan = make().map(Arc::new);
         let mut kept = self.kept();
-        kept.push_back(Kept { program: id, steps: steps(program), plan: plan.clone() });
+        if kept.iter().all(|kept| kept.program != id) {
+            kept.push_back(Kept { program: id, steps: weight(program), plan: plan.clone() });
+        }
         let mut sum = kept.iter().map(|kept| kept.steps).fold(0, u64::saturating_add);
         while sum > KEPT_STEPS_MAX {
             let Some(oldest) = kept.pop_front() else { break };

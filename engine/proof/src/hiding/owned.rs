@@ -213,6 +213,15 @@ impl HidingSetup {
         seed: &Seed,
     ) -> Result<Option<Sealed>, VerifyError> {
         let program = &self.plan.program;
+        // Outputs that name one value have one column: all of them must be what it holds.
+        for (inference, made) in outputs.iter().enumerate() {
+            for (index, output) in program.outputs().iter().enumerate() {
+                let first = program.outputs().iter().position(|it| it.value == output.value);
+                if made.get(index) != first.and_then(|first| made.get(first)) {
+                    return Err(VerifyError::Output { inference, index });
+                }
+            }
+        }
         let values = program.outputs().iter().map(|output| output.value.index());
         let specs: Vec<Spec> = values.map(|value| program.specs()[value]).collect();
         self.seal(Tree::Outputs, outputs, "output", &specs, seed)

@@ -64,8 +64,7 @@ impl Seed {
 
     /// The seed of a purpose for this data and no other.
     pub(crate) fn bound(&self, purpose: Purpose, data: &[&[u8]]) -> Self {
-        let own = self.derive(purpose, 0);
-        let mut pieces: Vec<Vec<u8>> = vec![own.0.to_vec()];
+        let mut pieces: Vec<Vec<u8>> = vec![self.0.to_vec(), vec![purpose as u8]];
         for piece in data {
             pieces.push((piece.len() as u64).to_be_bytes().to_vec());
             pieces.push(piece.to_vec());

@@ -75,7 +75,7 @@ pub struct Shown {
 /// Verifies hiding proofs about one program, for one number of inferences.
 #[derive(Debug)]
 pub struct ZkVerifier {
-    setup: HidingSetup,
+    setup: Arc<HidingSetup>,
     weights: Option<HiddenWeights>,
 }
 
@@ -88,18 +88,18 @@ impl ZkVerifier {
                 let program = Arc::new(model.program().clone());
                 let secrecy = Secrecy { inputs, outputs, weights: None };
                 let setup = HidingSetup::new(&program, Some(model), batch, secrecy)?;
-                Ok(Self { setup, weights: None })
+                Ok(Self { setup: Arc::new(setup), weights: None })
             }
             Weights::Committed(program, weights) => {
                 let secrecy = Secrecy { inputs, outputs, weights: Some(weights.openings) };
                 let setup = HidingSetup::new(&program, None, batch, secrecy)?;
-                Ok(Self { setup, weights: Some(weights) })
+                Ok(Self::with(Arc::new(setup), weights))
             }
         }
     }
 
     /// One for a setup with a commitment to weights.
-    pub(crate) fn with(setup: HidingSetup, weights: HiddenWeights) -> Self {
+    pub(crate) fn with(setup: Arc<HidingSetup>, weights: HiddenWeights) -> Self {
         Self { setup, weights: Some(weights) }
     }
 

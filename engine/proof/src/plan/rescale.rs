@@ -401,7 +401,8 @@ impl Builder {
             widths.dedup();
             widths.retain(|width| !self.tables.contains(&Table::Range { size: 1 << width }));
             let is_small = widths.iter().all(|width| 1 << width <= TABLE_MAX);
-            let is_safe = numbers <= TABLE_MAX && keys.least <= keys.from;
+            let is_whole = [keys.from, keys.to].iter().all(|key| i32::try_from(*key).is_ok());
+            let is_safe = numbers <= TABLE_MAX && keys.least <= keys.from && is_whole;
             let of_keys = if self.shares_keys(keys, fine, spec) { 0 } else { 1 << bits(numbers) };
             let of_ranges: i64 = widths.iter().map(|width| 1_i64 << width).sum();
             (is_small && is_safe).then_some(of_limbs + of_keys + of_ranges)
@@ -410,13 +411,15 @@ impl Builder {
         found.map_or(0, |(_, fine)| fine)
     }
 
-    /// Whether a table of keys is there already that holds these.
+    /// Whether a table of keys is there already that holds these and may.
     fn shares_keys(&self, keys: Keys, fine: u8, spec: &Spec) -> bool {
-        self.tables.iter().any(|table| match table {
+        self.allowed.iter().any(|(index, allowed)| match self.tables[*index] {
             Table::Clamp { from, to, lo, hi, fine: other } => {
-                (*lo, *hi, *other) == (spec.lo.into(), spec.hi.into(), fine)
-                    && *from <= keys.from
-                    && keys.to <= *to
+                (lo, hi, other) == (spec.lo.into(), spec.hi.into(), fine)
+                    && from <= keys.from
+                    && keys.to <= to
+                    && allowed.least.max(keys.least) <= from
+                    && to <= allowed.most.min(keys.most)
             }
             Table::Range { .. }
             | Table::Blocks { .. }

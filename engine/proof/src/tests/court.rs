@@ -285,6 +285,17 @@ fn programs_whose_tables_add_up_are_not_planned() {
     }
 }
 
+/// The least time that some work takes of several tries, in microseconds: others may use the
+/// machine meanwhile.
+fn least_micros(mut work: impl FnMut()) -> u64 {
+    let times = (0..5).map(|_| {
+        let started = Instant::now();
+        work();
+        u64::try_from(started.elapsed().as_micros()).expect("short")
+    });
+    times.min().expect("some")
+}
+
 /// Goal: the stated cost covers the time. Method: the networks of the tests, a generous factor for
 /// busy machines.
 #[test]
@@ -293,9 +304,7 @@ fn costs_cover_the_time_of_verifying() {
         let model = net.model();
         for is_proven in [true, false] {
             let case = Case::new(&model, net, is_proven);
-            let started = Instant::now();
-            case.check().expect("holds");
-            let took = u64::try_from(started.elapsed().as_micros()).expect("short");
+            let took = least_micros(|| assert!(case.check().is_ok(), "{net:?}"));
             let cost = costs(model.program()).by(case.claim.by).expect("can be shown");
             assert!(took <= 10 * cost, "{net:?}: took {took}, cost {cost}");
         }

@@ -1,7 +1,7 @@
 //! What planning lists is what its steps say, and the court plans nothing twice.
 
 use super::programs::Net;
-use crate::court::{Court, KEPT_STEPS_MAX, costs};
+use crate::court::{Court, KEPT_STEPS_MAX, costs, weight};
 use crate::plan::{self, Form, Hidden, LIMB_BITS, PLANNING_STEPS_MAX, Plan, Spread, Table, Values};
 use crate::plan::{ProductKind, steps};
 use arbtest::arbitrary::{Result, Unstructured};
@@ -106,7 +106,7 @@ fn programs_with_more_steps_than_the_bound_are_not_planned() {
 }
 
 /// Goal: what follows from a program is worked out once, and not remembered beyond a bound. Method:
-/// ask for costs of programs again and again, of one that is refused too.
+/// ask for costs of programs again and again.
 #[test]
 fn court_remembers_plans_up_to_a_bound() {
     let court = Court::default();
@@ -123,7 +123,7 @@ fn court_remembers_plans_up_to_a_bound() {
     assert!(!kept.contains(&first.id()), "the oldest is forgotten");
     assert_eq!(kept.last(), programs.last().map(Program::id).as_ref());
     let of = |id: &tg_types::Hash32| {
-        programs.iter().find(|program| program.id() == *id).map_or(0, steps)
+        programs.iter().find(|program| program.id() == *id).map_or(0, weight)
     };
     assert!(kept.iter().map(of).sum::<u64>() <= KEPT_STEPS_MAX);
     assert!(kept.len() > 1);

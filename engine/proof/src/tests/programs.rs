@@ -32,10 +32,12 @@ pub(crate) enum Net {
     /// Shifts of so many bits that one limb of them has the most that a limb may have. With four
     /// inferences each of its columns has the variables of the first round of a large commitment.
     Coarse,
+    /// Rounded numbers that lie so far from zero that finer keys of them would not.
+    Far,
 }
 
 impl Net {
-    /// All of them but the last two.
+    /// All of them but the last three.
     pub(crate) const ALL: [Self; 8] = [
         Self::Dense,
         Self::Convolution,
@@ -65,8 +67,24 @@ impl Net {
             Self::Wide => wide(&mut net),
             Self::Entries => entries(&mut net),
             Self::Coarse => coarse(&mut net),
+            Self::Far => far(&mut net),
         }
         Arc::new(net.finish())
+    }
+
+    /// The same, with so many outputs that all name the value of the last.
+    pub(crate) fn model_with_outputs(self, outputs: usize) -> Arc<Model> {
+        let model = self.model();
+        let program = model.program();
+        let last = program.outputs().last().expect("an output").clone();
+        let parts = Parts {
+            inputs: program.inputs().to_vec(),
+            constants: program.constants().to_vec(),
+            operations: program.operations().to_vec(),
+            outputs: vec![last; outputs],
+        };
+        let program = Program::new(parts).expect("a program of the tests");
+        Arc::new(Model::new(program, model.constants().to_vec()).expect("a model of the tests"))
     }
 
     /// The same program, bounds and all, with two of its weights swapped.
@@ -281,6 +299,15 @@ fn depthwise(net: &mut Builder) {
     let c = net.push(4, (-128, 127), sum);
     net.output(c, 4);
     net.output(x, 48);
+}
+
+fn far(net: &mut Builder) {
+    const ZERO: i32 = 1 << 24;
+    let x = net.input(1_024, -128, 127);
+    let rescale = rescale(0, vec![2], 7, ZERO);
+    let sum = Primitive::Sum { x, window: Window::rows(1_024, 1), offset: 0, rescale };
+    let a = net.push(1_024, (ZERO - 1, ZERO + 1), sum);
+    net.output(a, 1_024);
 }
 
 fn moved(net: &mut Builder) {

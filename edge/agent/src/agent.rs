@@ -381,17 +381,6 @@ impl State {
         self.take_up_checks().await
     }
 
-    /// Forgets noted jobs that have ended, also while nobody told us.
-    async fn forget_ended(&mut self) -> Result<(), GatewayError> {
-        for job in self.notes.jobs() {
-            let entry = self.config.gateway.entry::<JobEntry>(keys::job(&job)).await?;
-            if entry.is_some_and(|entry| entry.status.is_final()) {
-                self.forget(&job);
-            }
-        }
-        Ok(())
-    }
-
     /// Shows a result that was proven before, or begins the run.
     async fn run_or_show(&mut self, job: JobId) {
         match self.notes.find_proof(&job) {

@@ -86,6 +86,17 @@ impl State {
         Ok(())
     }
 
+    /// Forgets noted jobs that have ended, also while nobody told us.
+    pub(super) async fn forget_ended(&mut self) -> Result<(), GatewayError> {
+        for job in self.notes.jobs() {
+            let entry = self.config.gateway.entry::<JobEntry>(keys::job(&job)).await?;
+            if entry.is_some_and(|entry| entry.status.is_final()) {
+                self.forget(&job);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a check of this node may still have to be spoken of. Who cannot look says it rather
     /// twice than not at all: the ledger counts it once.
     pub(super) async fn is_check_unsaid(&self, job: &JobId) -> bool {

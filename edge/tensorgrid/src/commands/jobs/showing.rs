@@ -75,8 +75,8 @@ pub(super) fn hiding(tier: Tier, model: &Model) -> Option<String> {
     let cost = court::costs(model.program()).zk.unwrap_or(0);
     Some(format!(
         "up to {PROOF_TX_BYTES_MAX} bytes in a block, which each validator verifies in about {} \
-         ms; validators and readers see the program, sizes and times, no inputs or outputs; the \
-         weights are not hidden",
+         ms; the proof shows them the program, sizes and times, no inputs or outputs; the weights \
+         are not hidden",
         cost.div_ceil(1_000)
     ))
 }

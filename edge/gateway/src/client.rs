@@ -6,6 +6,7 @@ use crate::local::{LocalError, LocalPackage};
 use crate::message::{Failure, ListedEntry, Reply, Request};
 use crate::package::{Holders, PACKAGE_BYTES_MAX, PackageError, Seal};
 use crate::roll::Roll;
+use crate::rounds::Waits;
 use crate::stream::Plain;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -555,7 +556,8 @@ impl Gateway {
         let packages = Packages::new(vec![package]).map_err(|_| GatewayError::Unexpected)?;
         let ask = |to: PeerId| (to, self.keep_at(to, &packages));
         let asked = self.validators.iter().copied().map(ask).collect();
-        let (signatures, failed) = self.gather(asked, SLOW).await;
+        let waits = Waits { late: SLOW, without_quorum: KEEP_WAIT };
+        let (signatures, failed) = self.gather(asked, waits).await;
         self.shares.unshare(id);
         let (found, needed) = (signatures.len(), self.quorum);
         if found < needed {
@@ -731,6 +733,10 @@ pub const SLOW: Duration = Duration::from_secs(1);
 /// How often in a row a validator may ask for patience, or be lost, while it reads nothing of a
 /// package that it is to keep.
 const IDLE_MAX: u32 = 3;
+
+/// How long validators that are slow may take to keep a package that would otherwise be kept by too
+/// few: a result that nobody keeps is a run for nothing. The dead are known to be so before that.
+const KEEP_WAIT: Duration = Duration::from_secs(30);
 
 /// How long to wait before it is asked again.
 const KEEP_AGAIN: Duration = Duration::from_millis(200);

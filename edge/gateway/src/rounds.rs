@@ -16,6 +16,15 @@ use tokio::time::timeout;
 /// anew. A validator that lives has then not seen us for a little longer.
 const HELLO_WAIT: Duration = Duration::from_secs(2);
 
+/// How long a round goes on when all have answered who are not silent.
+#[derive(Clone, Copy)]
+pub(crate) struct Waits {
+    /// For more than a quorum.
+    pub(crate) late: Duration,
+    /// For a quorum.
+    pub(crate) without_quorum: Duration,
+}
+
 impl Gateway {
     /// Tells all validators once that we are here, and where others find us. When a quorum has
     /// heard it, the others are waited for as long again, and so long at least.
@@ -89,7 +98,8 @@ impl Gateway {
             });
             (to, asked)
         };
-        self.gather(self.validators.iter().copied().map(ask).collect(), late).await.0
+        let asked = self.validators.iter().copied().map(ask).collect();
+        self.gather(asked, Waits { late, without_quorum: late }).await.0
     }
 
     /// As [`Self::ask_all`], of those who speak for a seat: each seat is asked once, and whoever
@@ -124,17 +134,18 @@ impl Gateway {
             };
             (to, asked)
         };
-        self.gather(doors.into_iter().map(ask).collect(), late).await.0
+        let asked = doors.into_iter().map(ask).collect();
+        self.gather(asked, Waits { late, without_quorum: late }).await.0
     }
 
     /// Collects what all of them say and what the last one said that failed. When a quorum has
     /// answered, the others have as long again, and so long at least. Those who are silent are not
-    /// waited for beside a quorum, and no longer than that if one of the others refuses, which is
-    /// no reason to wait for the dead. If too many are silent for a quorum, all are waited for.
+    /// waited for beside a quorum; if one of the others refuses, they have so long as is said, for
+    /// they may be dead or merely slow. If too many are silent for a quorum, all are waited for.
     pub(crate) async fn gather<T>(
         &self,
         asked: Vec<(PeerId, impl Future<Output = Result<T, GatewayError>>)>,
-        late: Duration,
+        waits: Waits,
     ) -> (Vec<T>, Option<GatewayError>) {
         let started = Instant::now();
         let peers: BTreeSet<PeerId> = asked.iter().map(|(peer, _)| *peer).collect();
@@ -153,7 +164,11 @@ impl Gateway {
             }
             let left = enough.map_or(Duration::MAX, |enough| {
                 let again = enough.duration_since(started);
-                let more = if is_quorum && awaited.is_empty() { again } else { again.max(late) };
+                let more = match (is_quorum, awaited.is_empty()) {
+                    (true, true) => again,
+                    (true, false) => again.max(waits.late),
+                    (false, _) => again.max(waits.without_quorum),
+                };
                 (enough + more).saturating_duration_since(Instant::now())
             });
             let Ok(Some((peer, answer))) = timeout(left, calls.next()).await else {

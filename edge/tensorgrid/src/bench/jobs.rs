@@ -30,11 +30,13 @@ use tg_gateway::{
     Gateway, KeyEscrow,
     message::{EventList, Reply},
 };
+use tg_ledger::{JobEntry, keys};
 use tg_net::RelaySettings;
 use tg_tensor::{Model, Tensor};
 use tg_types::node::SLOTS_MAX;
 use tg_types::{
-    Amount, Decode as _, DurationMs, Event, Features, JobId, Lane, Needs, Params, SecretKey, Tier,
+    Amount, Decode as _, DurationMs, Event, Features, JobId, JobStatus, Lane, Needs, Params,
+    SecretKey, Tier,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -285,7 +287,13 @@ impl Bench {
         }
         let counted = self.watch.paid(started + WARM_UP, ended);
         let secs = (ended - started).saturating_sub(WARM_UP).as_secs_f64();
-        let lost = jobs.iter().filter(|job| is_open(job)).count();
+        let mut lost = 0;
+        for job in jobs.iter().filter(|job| is_open(job)) {
+            // Between two streams of blocks nobody tells what ended; the record does.
+            let entry = self.gateway.entry::<JobEntry>(keys::job(job)).await?;
+            let is_settled = entry.is_some_and(|entry| entry.status == JobStatus::Settled);
+            lost += usize::from(!is_settled);
+        }
         let counted = f64::from(u32::try_from(counted).unwrap_or(u32::MAX));
         let paid = u64::try_from(jobs.len() - lost).unwrap_or(u64::MAX);
         Ok(Saturated { rate: counted / secs, paid, lost })

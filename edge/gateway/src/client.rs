@@ -25,7 +25,6 @@ use tg_types::{
     Height, KeyEscrow, Lane, Nonce, PackageRef, Packages, Params, Reason, SeatSignature,
     SeatSignatures, SecretKey, StateKey, Tick, Tier, TxBody, TxId, Voucher,
 };
-use tokio::sync::watch;
 
 /// Why a validator gave no useful answer.
 #[derive(Debug, thiserror::Error)]
@@ -122,20 +121,15 @@ pub struct Blocks {
     heard: Instant,
     /// Who tells.
     place: usize,
-    turns: watch::Receiver<usize>,
 }
 
 impl Blocks {
     /// The next message; `None` when the validator has ended, failed, or been silent for so long
-    /// that it must be gone, or when it was noticed elsewhere that it is. Giving up waiting loses
-    /// nothing.
+    /// that it must be gone. Giving up waiting loses nothing. That the validator is slow
+    /// elsewhere is no reason to end: what happens between two streams is told by nobody.
     pub async fn next(&mut self) -> Option<Vec<u8>> {
         let left = SILENCE.saturating_sub(self.heard.elapsed());
-        let place = self.place;
-        let frame = tokio::select! {
-            frame = tokio::time::timeout(left, self.frames.next()) => frame.ok()??.ok()?,
-            _ = self.turns.wait_for(|first| *first != place) => return None,
-        };
+        let frame = tokio::time::timeout(left, self.frames.next()).await.ok()??.ok()?;
         self.heard = Instant::now();
         Some(frame)
     }
@@ -486,11 +480,10 @@ impl Gateway {
     /// # Errors
     /// If no validator is known.
     pub fn follow(&self) -> Result<Blocks, GatewayError> {
-        let turns = self.roll.turns();
         let place = self.roll.first();
         let validator = self.roll.at(place).ok_or(GatewayError::NoValidator)?;
         let frames = self.peer.follow(validator, Request::Follow.to_bytes());
-        Ok(Blocks { frames, heard: Instant::now(), place, turns })
+        Ok(Blocks { frames, heard: Instant::now(), place })
     }
 
     /// Turns to another validator, which may know more than the one that was asked first.

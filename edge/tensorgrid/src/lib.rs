@@ -17,6 +17,7 @@ mod failure;
 mod files;
 mod folder;
 mod keystore;
+pub mod memory;
 mod network;
 mod node;
 mod passphrase;

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static MEMORY: tensorgrid::memory::Memory = tensorgrid::memory::Memory::new();
+
 fn main() -> ExitCode {
     // First of all: code built for newer CPUs must not run before this.
     if let Err(lacking) = tensorgrid::cpu::check() {

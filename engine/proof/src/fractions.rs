@@ -12,92 +12,49 @@
 //! the sums: it is known, and what is left is quadratic, so two sums are enough for a round.
 
 use crate::field::{EF, F, eq_table};
+use crate::wide::{Factor, WIDTH, Wide, lane, times};
 use p3_challenger::FieldChallenger;
-use p3_field::{ExtensionField, Field, PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
+use p3_field::{Field, PackedFieldExtension, PrimeCharacteristicRing};
 use p3_multi_stark::fractional_gkr::transcript::FractionGkrProverTranscript;
 use p3_multi_stark::fractional_gkr::{
     FractionGkrLayerProof, FractionGkrProof, FractionGkrShape, SplitFraction,
 };
 use rayon::prelude::*;
 
-/// Elements of the base field in a register.
-pub(crate) type Narrow = <F as Field>::Packing;
-/// Elements of the extension, one for each of these.
-pub(crate) type Wide = <EF as ExtensionField<F>>::ExtensionPacking;
-
 /// log2 of the leaves of a row. There are never fewer leaves.
 pub(crate) const ROW_BITS: usize = 4;
 /// Leaves of a row.
 pub(crate) const ROW: usize = 1 << ROW_BITS;
-const WIDTH: usize = <Narrow as PackedValue>::WIDTH;
+/// Leaves of four rows: two neighbouring gates.
+pub(crate) const QUAD: usize = 4 * ROW;
 /// Registers of a row.
-const PARTS: usize = ROW / WIDTH;
+pub(crate) const PARTS: usize = ROW / WIDTH;
 const _: () = assert!(ROW.is_multiple_of(WIDTH));
 /// Rows that one thread takes at once: fewer are not worth handing over.
 const ROWS_EACH: usize = 128;
 
-/// What numerators are: leaves have small ones.
-pub(crate) trait Kind: Sync {
-    /// Those of a register.
-    type Numerators: Copy + Send + Sync;
-    /// Nothing.
-    const ZERO: Self::Numerators;
-    /// As elements of the extension.
-    fn wide(numerators: Self::Numerators) -> Wide;
-    /// Times elements of the extension.
-    fn times(numerators: Self::Numerators, by: Wide) -> Wide;
-    /// At a challenge between two.
-    fn between(low: Self::Numerators, high: Self::Numerators, challenge: EF) -> Wide;
+/// Fractions whose neighbouring rows are added. Those behind the last row are 0 / 1.
+pub(crate) trait Level: Sync {
+    /// Rows.
+    fn rows(&self) -> usize;
+    /// Fills up with 0 / 1 to a multiple of four rows, but not beyond `rows`.
+    fn fill(&mut self, rows: usize);
+    /// The sums of neighbouring rows, by register.
+    fn sums(&self) -> impl Fn(usize) -> (Wide, Wide) + Send + Sync;
+    /// A register of one of two rows, where there are no more.
+    fn few(&self, register: usize) -> (Wide, Wide);
+    /// Gates: nodes before their children are added. Gives those at a challenge between two
+    /// neighbouring ones, by row and part.
+    fn folding(&self, lambda: EF, challenge: EF) -> impl Fn(usize, usize) -> Gate + Sync;
+    /// The sums, over neighbouring gates from one on and with their weights, of the gate of their
+    /// differences.
+    fn leading(&self, lambda: EF) -> impl Fn(usize, &[EF]) -> [Wide; PARTS] + Sync;
 }
 
-/// Numerators of the base field.
-pub(crate) struct Small;
-/// Numerators of the extension.
-pub(crate) struct Large;
-
-impl Kind for Small {
-    type Numerators = Narrow;
-    const ZERO: Narrow = Narrow::ZERO;
-
-    fn wide(numerators: Narrow) -> Wide {
-        Wide::from(numerators)
-    }
-
-    fn times(numerators: Narrow, by: Wide) -> Wide {
-        by * numerators
-    }
-
-    fn between(low: Narrow, high: Narrow, challenge: EF) -> Wide {
-        Wide::from(challenge) * (high - low) + low
-    }
-}
-
-impl Kind for Large {
-    type Numerators = Wide;
-    const ZERO: Wide = Wide::ZERO;
-
-    fn wide(numerators: Wide) -> Wide {
-        numerators
-    }
-
-    fn times(numerators: Wide, by: Wide) -> Wide {
-        by * numerators
-    }
-
-    fn between(low: Wide, high: Wide, challenge: EF) -> Wide {
-        (high - low) * challenge + low
-    }
-}
-
-/// Fractions in rows. Those behind the last row are 0 / 1.
-pub(crate) struct Fractions<K: Kind> {
-    pub(crate) numerators: Vec<K::Numerators>,
+/// Fractions of the extension in rows.
+pub(crate) struct Fractions {
+    pub(crate) numerators: Vec<Wide>,
     pub(crate) denominators: Vec<Wide>,
-}
-
-/// One element of a register.
-pub(crate) fn lane(wide: &Wide, lane: usize) -> EF {
-    <Wide as PackedFieldExtension<F, EF>>::extract(wide, lane)
 }
 
 /// A point of the leaves, the top bit of their number first, from the point where a proof ends.
@@ -107,61 +64,95 @@ pub(crate) fn leaf_point(mut point: Vec<EF>) -> Vec<EF> {
     point
 }
 
-impl<K: Kind> Fractions<K> {
+impl Fractions {
+    /// Packs fractions, and fills the last row up with 0 / 1.
+    pub(crate) fn new(numerators: &[EF], denominators: &[EF]) -> Self {
+        let len = numerators.len().next_multiple_of(ROW) / WIDTH;
+        let pack = |from: &[EF], other: EF| {
+            let at = |place: usize| from.get(place).copied().unwrap_or(other);
+            let register = |index: usize| Wide::from_ext_fn(|lane| at(index * WIDTH + lane));
+            (0..len).map(register).collect()
+        };
+        Self { numerators: pack(numerators, EF::ZERO), denominators: pack(denominators, EF::ONE) }
+    }
+
+    /// The sums of the neighbouring rows of another level.
+    fn above(below: &impl Level) -> Self {
+        let len = below.rows() / 2 * PARTS;
+        let all = (0..len).into_par_iter().with_min_len(ROWS_EACH * PARTS);
+        // With room to fill up.
+        let (mut numerators, mut denominators) =
+            (Vec::with_capacity(len + 4 * PARTS), Vec::with_capacity(len + 4 * PARTS));
+        all.map(below.sums()).unzip_into_vecs(&mut numerators, &mut denominators);
+        Self { numerators, denominators }
+    }
+
+    /// The step between two rows of four.
+    #[inline(always)]
+    fn step(&self, first: usize) -> (Wide, Wide) {
+        let second = first + 2 * PARTS;
+        let (n, d) = (&self.numerators, &self.denominators);
+        (n[second] - n[first], d[second] - d[first])
+    }
+}
+
+impl Level for Fractions {
     fn rows(&self) -> usize {
         self.denominators.len() / PARTS
     }
 
-    /// Fills up with 0 / 1 to a multiple of four rows, but not beyond `rows`.
     fn fill(&mut self, rows: usize) {
         let len = self.rows().next_multiple_of(4).min(rows) * PARTS;
-        self.numerators.resize(len, K::ZERO);
+        self.numerators.resize(len, Wide::ZERO);
         self.denominators.resize(len, Wide::ONE);
     }
 
-    /// The sums of neighbouring rows.
-    fn add_rows(&self) -> Fractions<Large> {
-        let sum = |index: usize| {
+    fn sums(&self) -> impl Fn(usize) -> (Wide, Wide) + Send + Sync {
+        |index: usize| {
             let first = index / PARTS * 2 * PARTS + index % PARTS;
             let [n0, n1] = [first, first + PARTS].map(|at| self.numerators[at]);
             let [d0, d1] = [first, first + PARTS].map(|at| self.denominators[at]);
-            (K::times(n0, d1) + K::times(n1, d0), d0 * d1)
-        };
-        let (mut numerators, mut denominators) = (Vec::new(), Vec::new());
-        let all = (0..self.denominators.len() / 2).into_par_iter().with_min_len(ROWS_EACH * PARTS);
-        all.map(sum).unzip_into_vecs(&mut numerators, &mut denominators);
-        Fractions { numerators, denominators }
-    }
-
-    /// A node before its children are added: the gate of a row and part.
-    fn gate(&self, row: usize, part: usize, lambda: EF) -> Gate {
-        let [first, second] = [2 * row * PARTS + part, (2 * row + 1) * PARTS + part];
-        let d0 = self.denominators[first];
-        Gate {
-            a: d0 * lambda + K::wide(self.numerators[first]),
-            d0,
-            n1: K::wide(self.numerators[second]),
-            d1: self.denominators[second],
+            (times(n0, d1) + times(n1, d0), times(d0, d1))
         }
     }
 
-    /// The same of two neighbouring gates at a challenge.
-    fn folded(&self, row: usize, part: usize, lambda: EF, challenge: EF) -> Gate {
-        let at = |place: usize| {
-            let low = (4 * row + place) * PARTS + part;
-            let high = low + 2 * PARTS;
-            let (n, d) = (&self.numerators, &self.denominators);
-            let n = K::between(n[low], n[high], challenge);
-            (n, (d[high] - d[low]) * challenge + d[low])
-        };
-        let ((n0, d0), (n1, d1)) = (at(0), at(1));
-        Gate { a: d0 * lambda + n0, d0, n1, d1 }
+    fn few(&self, register: usize) -> (Wide, Wide) {
+        (self.numerators[register], self.denominators[register])
+    }
+
+    fn folding(&self, lambda: EF, challenge: EF) -> impl Fn(usize, usize) -> Gate + Sync {
+        let [lambda, challenge] = [lambda, challenge].map(Factor::new);
+        move |row: usize, part: usize| {
+            let at = |place: usize| {
+                let low = (4 * row + place) * PARTS + part;
+                let (n, d) = self.step(low);
+                let (n, d) = (challenge.times(n), challenge.times(d));
+                (self.numerators[low] + n, self.denominators[low] + d)
+            };
+            Gate::new(at(0), at(1), &lambda)
+        }
+    }
+
+    fn leading(&self, lambda: EF) -> impl Fn(usize, &[EF]) -> [Wide; PARTS] + Sync {
+        let lambda = Factor::new(lambda);
+        move |from: usize, weights: &[EF]| {
+            let mut sums = [Wide::ZERO; PARTS];
+            for (quad, weight) in (from..).zip(weights) {
+                let weight = Factor::new(*weight);
+                for (part, sum) in sums.iter_mut().enumerate() {
+                    let first = 4 * quad * PARTS + part;
+                    let steps = (self.step(first), self.step(first + PARTS));
+                    *sum += weight.times(Gate::new(steps.0, steps.1, &lambda).value());
+                }
+            }
+            sums
+        }
     }
 }
 
 /// A node's children, on the way to one point.
 #[derive(Clone, Copy)]
-struct Gate {
+pub(crate) struct Gate {
     a: Wide,
     d0: Wide,
     n1: Wide,
@@ -171,28 +162,37 @@ struct Gate {
 impl Gate {
     const ZERO: Self = Self { a: Wide::ZERO, d0: Wide::ZERO, n1: Wide::ZERO, d1: Wide::ZERO };
 
+    /// The gate of two fractions.
+    #[inline(always)]
+    pub(crate) fn new((n0, d0): (Wide, Wide), (n1, d1): (Wide, Wide), lambda: &Factor) -> Self {
+        Self { a: lambda.times(d0) + n0, d0, n1, d1 }
+    }
+
     /// The gate of children that are 0 / 1.
     fn unused(lambda: EF) -> Self {
         Self { a: lambda.into(), d0: Wide::ONE, n1: Wide::ZERO, d1: Wide::ONE }
     }
 
+    #[inline(always)]
     fn value(&self) -> Wide {
-        self.d1 * self.a + self.d0 * self.n1
+        times(self.d1, self.a) + times(self.d0, self.n1)
     }
 
     /// The difference of two gates.
+    #[inline(always)]
     fn step(&self, to: &Self) -> Self {
         Self { a: to.a - self.a, d0: to.d0 - self.d0, n1: to.n1 - self.n1, d1: to.d1 - self.d1 }
     }
 
     /// The gate at a challenge between two.
-    fn fold(&self, to: &Self, challenge: EF) -> Self {
+    #[inline(always)]
+    fn fold(&self, to: &Self, challenge: &Factor) -> Self {
         let step = self.step(to);
         Self {
-            a: step.a * challenge + self.a,
-            d0: step.d0 * challenge + self.d0,
-            n1: step.n1 * challenge + self.n1,
-            d1: step.d1 * challenge + self.d1,
+            a: challenge.times(step.a) + self.a,
+            d0: challenge.times(step.d0) + self.d0,
+            n1: challenge.times(step.n1) + self.n1,
+            d1: challenge.times(step.d1) + self.d1,
         }
     }
 
@@ -210,9 +210,10 @@ struct Sums([[Wide; 2]; PARTS]);
 impl Sums {
     const ZERO: Self = Self([[Wide::ZERO; 2]; PARTS]);
 
-    fn add(&mut self, part: usize, weight: EF, [low, high]: [&Gate; 2]) {
-        self.0[part][0] += low.value() * weight;
-        self.0[part][1] += low.step(high).value() * weight;
+    #[inline(always)]
+    fn add(&mut self, part: usize, weight: &Factor, [low, high]: [&Gate; 2]) {
+        self.0[part][0] += weight.times(low.value());
+        self.0[part][1] += weight.times(low.step(high).value());
     }
 
     fn join(mut self, other: Self) -> Self {
@@ -247,10 +248,10 @@ fn sum_pairs(
         let mut sums = Sums::ZERO;
         let rows = out.chunks_exact_mut(2 * PARTS).zip(weights);
         for (pair, (out, weight)) in rows.enumerate() {
-            let row = 2 * (chunk * pairs + pair);
+            let (row, weight) = (2 * (chunk * pairs + pair), Factor::new(*weight));
             for part in 0..PARTS {
                 let (low, high) = (gates(row, part), gates(row + 1, part));
-                sums.add(part, *weight, [&low, &high]);
+                sums.add(part, &weight, [&low, &high]);
                 (out[part], out[part + PARTS]) = (low, high);
             }
         }
@@ -259,20 +260,17 @@ fn sum_pairs(
     chunks.enumerate().map(of).reduce(|| Sums::ZERO, Sums::join)
 }
 
-/// The same where the gates are not kept.
-fn sum_only(weights: &[EF], gates: impl Fn(usize, usize) -> Gate + Sync) -> Sums {
-    let pairs = ROWS_EACH / 2;
-    let of = |(chunk, weights): (usize, &[EF])| {
-        let mut sums = Sums::ZERO;
-        for (pair, weight) in weights.iter().enumerate() {
-            let row = 2 * (chunk * pairs + pair);
-            for part in 0..PARTS {
-                sums.add(part, *weight, [&gates(row, part), &gates(row + 1, part)]);
-            }
-        }
+/// The leading coefficient of the first round.
+fn leading(level: &impl Level, lambda: EF, weights: &[EF], lanes: &[EF]) -> EF {
+    let (pairs, of) = (ROWS_EACH / 2, level.leading(lambda));
+    let chunks = weights.par_chunks(pairs).enumerate();
+    let add = |mut sums: [Wide; PARTS], others: [Wide; PARTS]| {
+        sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
         sums
     };
-    weights.par_chunks(pairs).enumerate().map(of).reduce(|| Sums::ZERO, Sums::join)
+    let sums = chunks.map(|(chunk, weights)| of(chunk * pairs, weights));
+    let sums = sums.reduce(|| [Wide::ZERO; PARTS], add);
+    Sums(sums.map(|sum| [Wide::ZERO, sum])).total(lanes)[1]
 }
 
 /// A layer's sum-check as far as it went.
@@ -280,6 +278,9 @@ struct Rounds<'a, 'b, S> {
     transcript: &'a mut FractionGkrProverTranscript<'b, S, F, EF>,
     /// What is left of the sum, without the factor eq.
     sum: EF,
+    /// The value at 0 of the first round. Its variable is the one that chose between the children
+    /// of the last layer, so this is the first of them.
+    first: EF,
     /// The factor eq of what is bound.
     prefix: EF,
     messages: Vec<[EF; 3]>,
@@ -323,21 +324,26 @@ impl<S: FieldChallenger<F>> Rounds<'_, '_, S> {
     }
 }
 
-/// Room for the gates of two rounds.
-struct Room([Vec<Gate>; 2]);
+/// The gates of two rounds, the larger first, for a layer of so many rows and all above it.
+fn room(rows: usize) -> [Vec<Gate>; 2] {
+    let pairs = rows / 4 + 2;
+    [pairs, pairs / 2 + 2].map(|pairs| vec![Gate::ZERO; pairs * PARTS])
+}
 
 /// The rounds of a layer of rows: gates on their way to one row.
-fn prove_rows<K: Kind, S: FieldChallenger<F>>(
-    level: &Fractions<K>,
+fn prove_rows<S: FieldChallenger<F>>(
+    level: &impl Level,
     lambda: EF,
     point: &[EF],
-    room: &mut Room,
+    room: &mut [Vec<Gate>; 2],
     rounds: &mut Rounds<'_, '_, S>,
 ) -> [EF; 4] {
     let (rows, lanes) = point.split_at(point.len() - ROW_BITS);
     let of_lanes = eq_table(lanes);
     let Some((_, behind)) = rows.split_first() else {
-        let gates: Vec<Gate> = (0..PARTS).map(|part| level.gate(0, part, lambda)).collect();
+        let factor = Factor::new(lambda);
+        let gate = |part: usize| Gate::new(level.few(part), level.few(part + PARTS), &factor);
+        let gates: Vec<Gate> = (0..PARTS).map(gate).collect();
         return rounds.of_row(gates.iter().flat_map(Gate::lanes).collect(), lanes);
     };
     let mut behind = behind.to_vec();
@@ -345,70 +351,68 @@ fn prove_rows<K: Kind, S: FieldChallenger<F>>(
     // Weights of pairs. Those of unused pairs are not needed one by one.
     let mut weights = eq_table(&behind);
     let mut pairs = level.rows() / 4;
-    let total = |sums: Sums, used: &[EF]| {
-        let [at_0, leading] = sums.total(&of_lanes);
-        [at_0 + lambda * (EF::ONE - used.iter().copied().sum::<EF>()), leading]
-    };
-    let used = &weights[..pairs];
-    let sums = sum_only(used, |row, part| level.gate(row, part, lambda));
-    let mut challenge = rounds.next(rows[0], total(sums, used));
-    let [mut next, mut now] = [0, 1].map(|at| std::mem::take(&mut room.0[at]));
+    let leading = leading(level, lambda, &weights[..pairs], &of_lanes);
+    let mut challenge = rounds.next(rows[0], [rounds.first, leading]);
+    let folded = level.folding(lambda, challenge);
+    let [next, now] = room;
     for (round, coordinate) in rows.iter().enumerate().skip(1) {
         weights = weights.chunks(2).map(|pair| pair.iter().copied().sum()).collect();
-        let from = pairs;
+        let (from, before) = (pairs, &*now);
         pairs = from.div_ceil(2);
         let (used, out) = (&weights[..pairs], &mut next[..2 * pairs * PARTS]);
-        let before = &now;
+        let factor = Factor::new(challenge);
         let sums = sum_pairs(used, out, |row, part| match (round, row < from) {
             (_, false) => Gate::unused(lambda),
-            (1, true) => level.folded(row, part, lambda, challenge),
+            (1, true) => folded(row, part),
             (_, true) => {
                 let low = 2 * row * PARTS + part;
-                before[low].fold(&before[low + PARTS], challenge)
+                before[low].fold(&before[low + PARTS], &factor)
             }
         });
-        challenge = rounds.next(*coordinate, total(sums, used));
-        std::mem::swap(&mut now, &mut next);
+        let [at_0, leading] = sums.total(&of_lanes);
+        let unused = EF::ONE - used.iter().copied().sum::<EF>();
+        challenge = rounds.next(*coordinate, [at_0 + lambda * unused, leading]);
+        std::mem::swap(now, next);
     }
+    let factor = Factor::new(challenge);
     let last = |part: usize| match rows.len() {
-        1 => level.folded(0, part, lambda, challenge),
-        _ => now[part].fold(&now[part + PARTS], challenge),
+        1 => folded(0, part),
+        _ => now[part].fold(&now[part + PARTS], &factor),
     };
     let gates: Vec<Gate> = (0..PARTS).map(last).collect();
-    let is_first_larger = now.len() > next.len();
-    room.0 = if is_first_larger { [now, next] } else { [next, now] };
+    if now.len() > next.len() {
+        std::mem::swap(now, next);
+    }
     rounds.of_row(gates.iter().flat_map(Gate::lanes).collect(), lanes)
 }
 
 /// The levels above the leaves: those of rows, from the largest on, then those of one row's
 /// fractions down to two.
 struct Tree {
-    rows: Vec<Fractions<Large>>,
+    rows: Vec<Fractions>,
     row: Vec<Vec<[EF; 2]>>,
 }
 
 impl Tree {
-    fn new<K: Kind>(leaves: &Fractions<K>, bits: usize) -> Self {
-        let mut rows: Vec<Fractions<Large>> = Vec::new();
+    fn new(leaves: &impl Level, bits: usize) -> Self {
+        let mut rows: Vec<Fractions> = Vec::new();
         for left in (0..bits - ROW_BITS).rev() {
-            let mut above = rows.last().map_or_else(|| leaves.add_rows(), Fractions::add_rows);
+            let mut above = match rows.last() {
+                Some(below) => Fractions::above(below),
+                None => Fractions::above(leaves),
+            };
             above.fill(1 << left);
             rows.push(above);
         }
-        let lanes = |n: &Wide, d: &Wide| {
-            let lane = |lane: usize| [self::lane(n, lane), self::lane(d, lane)];
-            (0..WIDTH).map(lane).collect::<Vec<_>>()
+        let last = rows.pop();
+        let register = |part: usize| match &last {
+            Some(last) => last.few(part),
+            None => leaves.few(part),
         };
-        let first: Vec<[EF; 2]> = match rows.pop() {
-            Some(last) => {
-                let all = last.numerators.iter().zip(&last.denominators);
-                all.flat_map(|(n, d)| lanes(n, d)).collect()
-            }
-            None => {
-                let all = leaves.numerators.iter().zip(&leaves.denominators);
-                all.flat_map(|(n, d)| lanes(&K::wide(*n), d)).collect()
-            }
+        let lanes = |(n, d): (Wide, Wide)| {
+            (0..WIDTH).map(move |lane| [self::lane(&n, lane), self::lane(&d, lane)])
         };
+        let first: Vec<[EF; 2]> = (0..PARTS).map(register).flat_map(lanes).collect();
         let mut row = vec![first];
         while let Some(last) = row.last().filter(|last| last.len() > 2) {
             let (low, high) = last.split_at(last.len() / 2);
@@ -425,8 +429,8 @@ impl Tree {
 ///
 /// # Panics
 /// If they do not, or a denominator is 0: whoever makes leaves sees to that.
-pub(crate) fn prove<K: Kind>(
-    mut leaves: Fractions<K>,
+pub(crate) fn prove(
+    mut leaves: impl Level,
     bits: usize,
     sponge: &mut impl FieldChallenger<F>,
 ) -> (FractionGkrProof<EF>, Vec<EF>) {
@@ -440,9 +444,9 @@ pub(crate) fn prove<K: Kind>(
     let shape = FractionGkrShape { num_variables: bits };
     let mut transcript =
         FractionGkrProverTranscript::<_, F, EF>::new(sponge, shape, root_denominator);
-    let largest = leaves.rows() / 4 + 2;
-    let mut room = Room([largest, largest / 2 + 2].map(|rows| vec![Gate::ZERO; rows * PARTS]));
+    let mut room = room(leaves.rows());
     let (mut numerator, mut denominator) = (EF::ZERO, root_denominator);
+    let mut children = [EF::ZERO; 2];
     let mut point: Vec<EF> = Vec::new();
     let mut layers = Vec::with_capacity(bits);
     for layer in 0..bits {
@@ -450,6 +454,7 @@ pub(crate) fn prove<K: Kind>(
         let mut rounds = Rounds {
             transcript: &mut transcript,
             sum: numerator + lambda * denominator,
+            first: children[0] + lambda * children[1],
             prefix: EF::ONE,
             messages: Vec::with_capacity(layer),
             ends: Vec::with_capacity(layer + 1),
@@ -460,11 +465,10 @@ pub(crate) fn prove<K: Kind>(
             let gates = gates.map(|([n0, d0], [n1, d1])| [*n0 + lambda * *d0, *d0, *n1, *d1]);
             rounds.of_row(gates.collect(), &point)
         } else {
+            let room = &mut room;
             match (bits - 1 - layer).checked_sub(1) {
-                None => prove_rows(&leaves, lambda, &point, &mut room, &mut rounds),
-                Some(level) => {
-                    prove_rows(&tree.rows[level], lambda, &point, &mut room, &mut rounds)
-                }
+                None => prove_rows(&leaves, lambda, &point, room, &mut rounds),
+                Some(level) => prove_rows(&tree.rows[level], lambda, &point, room, &mut rounds),
             }
         };
         let Rounds { messages, mut ends, .. } = rounds;
@@ -472,6 +476,7 @@ pub(crate) fn prove<K: Kind>(
         let branch = transcript.end_layer(&claims);
         numerator = claims.n0 + branch * (n1 - claims.n0);
         denominator = d0 + branch * (d1 - d0);
+        children = [claims.n0, d0];
         ends.insert(0, branch);
         point = ends;
         layers.push(FractionGkrLayerProof { round_polys: messages, claims });

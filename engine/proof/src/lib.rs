@@ -13,6 +13,7 @@ mod error;
 mod field;
 mod fractions;
 mod hiding;
+mod leaves;
 mod logup;
 mod pcs;
 mod plan;
@@ -30,6 +31,7 @@ mod transcript;
 mod tree;
 mod union;
 mod verify;
+mod wide;
 mod witness;
 
 pub use codec::{PROOF_BYTES_MAX, Proof};

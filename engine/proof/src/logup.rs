@@ -9,74 +9,57 @@
 
 use crate::claims::{Challenges, Openings, Points};
 use crate::field::{EF, F, int};
-use crate::fractions::{Fractions, Narrow, Small, Wide};
-use crate::plan::{At, Plan, Table};
-use crate::witness::Witness;
-use p3_field::{PackedValue, PrimeCharacteristicRing};
-use rayon::prelude::*;
+use crate::leaves::{Block, Leaves};
+use crate::plan::{At, Form, Plan, Table};
+use crate::witness::{Witness, spread_with};
+use p3_field::PrimeCharacteristicRing;
 
 /// The prover's leaves, up to the last that is used.
-pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) -> Fractions<Small> {
-    let used = plan.leaves_used();
-    let mut numerators = vec![F::ZERO; used];
-    let mut denominators = vec![Wide::ONE; used / Narrow::WIDTH];
+pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) -> Leaves {
+    let mut blocks: Vec<(usize, Block)> = Vec::new();
     for (group, looked_up) in plan.groups.iter().zip(&witness.lookups) {
-        let cells = group.layout.cells();
-        let inner = 1 << group.layout.inner_bits();
-        let block = group.leaf..group.leaf + (1 << group.layout.bits());
-        let ones = &mut numerators[block.clone()];
-        let mut keys: Vec<Vec<F>> =
-            group.forms().map(|form| vec![form.padding(); block.len()]).collect();
-        let inferences = looked_up.chunks(cells.len()).enumerate();
-        for (from, numbers) in inferences.map(|(index, numbers)| (index * inner, numbers)) {
-            for (place, ([key, value, second], cell)) in numbers.iter().zip(&cells).enumerate() {
-                debug_assert!(place < inner);
-                let cell = from + *cell as usize;
-                ones[cell] = F::ONE;
-                keys[0][cell] = int((*key).into());
-                keys[1][cell] = int((*value).into());
-                keys[2][cell] = int((*second).into());
-            }
-        }
-        fill(challenges, group.table, &keys, block.start, &mut denominators);
+        let (layout, paddings) = (&group.layout, group.forms().map(Form::padding));
+        let numbers = |(place, padding): (usize, F)| {
+            let is_used = place == 0 || padding != F::ZERO;
+            let number = |looked_up: &[i32; 3]| int(looked_up[place].into());
+            let is_used = is_used || looked_up.iter().any(|numbers| numbers[place] != 0);
+            is_used.then(|| spread_with(layout, looked_up, padding, number))
+        };
+        let numerators = spread_with(layout, looked_up, F::ZERO, |_| F::ONE);
+        let numbers = paddings.enumerate().map(numbers).collect();
+        blocks.push((group.leaf, block(challenges, group.table, numerators, numbers)));
     }
     for (index, table) in plan.tables.iter().enumerate() {
-        let leaf = plan.multiplicities[index].1;
         let entries = table.elements(witness.secret(plan, table));
-        let counts = &mut numerators[leaf..leaf + entries.len()];
-        for (count, used) in counts.iter_mut().zip(&witness.multiplicities[index]) {
+        let mut numerators = vec![F::ZERO; entries.len()];
+        for (count, used) in numerators.iter_mut().zip(&witness.multiplicities[index]) {
             *count = -F::from_u32(*used);
         }
-        let keys = [0, 1, 2].map(|place| entries.iter().map(|entry| entry[place]).collect());
-        fill(challenges, index, &keys, leaf, &mut denominators);
+        let numbers = |place: usize| {
+            let is_used = place == 0 || entries.iter().any(|entry| entry[place] != F::ZERO);
+            is_used.then(|| entries.iter().map(|entry| entry[place]).collect())
+        };
+        let (leaf, numbers) = (plan.multiplicities[index].1, (0..3).map(numbers).collect());
+        blocks.push((leaf, block(challenges, index, numerators, numbers)));
     }
-    Fractions { numerators: Narrow::pack_slice(&numerators).to_vec(), denominators }
+    blocks.sort_by_key(|(leaf, _)| *leaf);
+    Leaves::new(challenges.beta, blocks.into_iter().map(|(_, block)| block).collect())
 }
 
-/// Writes the denominators of keys with their values, from a leaf on.
-fn fill(
+/// Leaves of one table; numbers of which all are 0 are not there.
+fn block(
     challenges: &Challenges,
     table: usize,
-    keys: &[Vec<F>],
-    leaf: usize,
-    denominators: &mut [Wide],
-) {
-    let beta = challenges.beta;
-    let shifted = Wide::from(challenges.alpha - tag(beta, table));
-    let [first, second] = [beta, beta.square()].map(Wide::from);
-    let is_zero = |numbers: &Vec<F>| numbers.iter().all(|number| *number == F::ZERO);
-    let zero = [is_zero(&keys[1]), is_zero(&keys[2])];
-    let [key, one, two] = [0, 1, 2].map(|place| Narrow::pack_slice(&keys[place]));
-    let to = denominators[leaf / Narrow::WIDTH..][..key.len()].par_iter_mut().with_min_len(512);
-    to.enumerate().for_each(|(at, denominator)| {
-        *denominator = shifted - key[at];
-        if !zero[0] {
-            *denominator -= first * one[at];
-        }
-        if !zero[1] {
-            *denominator -= second * two[at];
-        }
-    });
+    numerators: Vec<F>,
+    mut numbers: Vec<Option<Vec<F>>>,
+) -> Block {
+    while numbers.last().is_some_and(Option::is_none) {
+        numbers.pop();
+    }
+    let len = numerators.len();
+    let numbers = numbers.into_iter().map(|all| all.unwrap_or_else(|| vec![F::ZERO; len]));
+    let numbers = numbers.collect();
+    Block { shift: challenges.alpha - tag(challenges.beta, table), numerators, numbers }
 }
 
 /// A number and columns at the point where the look-ups ended.

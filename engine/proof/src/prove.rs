@@ -8,7 +8,8 @@ use crate::claims::{Challenges, Functional, Request, Tally};
 use crate::codec::Proof;
 use crate::error::ProveError;
 use crate::field::{EF, F, eq_table, int};
-use crate::fractions::{self, Fractions, Large, Narrow, Small, Wide, lane, leaf_point};
+use crate::fractions::{self, Fractions, leaf_point};
+use crate::leaves::Leaves;
 use crate::logup;
 use crate::pcs::{self, Kept, Pcs, Root};
 use crate::plan::{
@@ -17,7 +18,8 @@ use crate::plan::{
 };
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::{Mode, Statement};
-use crate::sumcheck::{self, ProductTerm, pack, pack_base};
+use crate::sumcheck::{self, ProductTerm, pack};
+use crate::wide::{Narrow, WIDTH, Wide, lane};
 use crate::witness::{Witness, numbers, spread_out, spread_over};
 use p3_challenger::FieldChallenger;
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
@@ -299,7 +301,7 @@ impl Parts<'_> {
             };
             let all = functionals.get(&(column, at)).into_iter().flatten();
             let weights = functional_weights(&spec.layout, all);
-            ProductTerm::of(vec![weights, pack_base(&cells)])
+            ProductTerm::weighted(weights, &cells)
         };
         plan.functionals().into_iter().map(term).collect()
     }
@@ -450,7 +452,7 @@ pub(crate) fn look_up(
         return (proof, leaf_point(point));
     }
     let (proof, point) = if hide {
-        fractions::prove(hide_imbalance(plan, leaves), plan.leaf_bits, sponge)
+        fractions::prove(hide_imbalance(plan, &leaves), plan.leaf_bits, sponge)
     } else {
         fractions::prove(leaves, plan.leaf_bits, sponge)
     };
@@ -458,18 +460,17 @@ pub(crate) fn look_up(
 }
 
 /// A liar's leaves: the last one takes whatever is missing to a sum of zero.
-fn hide_imbalance(plan: &Plan, leaves: Fractions<Small>) -> Fractions<Large> {
-    let Fractions { numerators, mut denominators } = leaves;
-    let mut numerators: Vec<Wide> = numerators.into_iter().map(Wide::from).collect();
-    let len = (1 << plan.leaf_bits) / Narrow::WIDTH;
+fn hide_imbalance(plan: &Plan, leaves: &Leaves) -> Fractions {
+    let Fractions { mut numerators, mut denominators } = leaves.fractions();
+    let len = (1 << plan.leaf_bits) / WIDTH;
     numerators.resize(len, Wide::ZERO);
     denominators.resize(len, Wide::ONE);
     let mut sum = EF::ZERO;
     for (n, d) in numerators.iter().zip(&denominators) {
-        sum += (0..Narrow::WIDTH).map(|lane| self::lane(n, lane) / self::lane(d, lane)).sum::<EF>();
+        sum += (0..WIDTH).map(|lane| self::lane(n, lane) / self::lane(d, lane)).sum::<EF>();
     }
     if let (Some(n), Some(d)) = (numerators.last_mut(), denominators.last()) {
-        let last = Narrow::WIDTH - 1;
+        let last = WIDTH - 1;
         let missing = sum * lane(d, last);
         let lane = |lane: usize| if lane == last { missing } else { EF::ZERO };
         *n -= Wide::from_ext_fn(lane);

@@ -6,7 +6,7 @@
 //! one left.
 
 use crate::field::{EF, F};
-use crate::fractions::{Narrow, Wide, lane};
+use crate::wide::{Factor, Narrow, Wide, lane, times};
 use p3_challenger::{FieldChallenger, GrindingChallenger};
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
 use p3_sumcheck::generic_degree::{GenericDegreeProof, RoundProver};
@@ -25,6 +25,9 @@ const EACH: usize = 256;
 pub(crate) struct ProductTerm {
     /// The tables while they fill registers; else empty.
     wide: Vec<Vec<Wide>>,
+    /// One more of them before the first variable is bound, if it is of the base field: a fifth of
+    /// the memory, and of the work of the first round.
+    narrow: Vec<Narrow>,
     /// The tables when they do not.
     few: Vec<Vec<EF>>,
     bits: usize,
@@ -39,14 +42,15 @@ pub(crate) fn pack(table: &[EF]) -> Vec<Wide> {
     table.chunks_exact(Narrow::WIDTH).map(Wide::from_ext_slice).collect()
 }
 
-/// The same of elements of the base field.
-pub(crate) fn pack_base(table: &[F]) -> Vec<Wide> {
-    Narrow::pack_slice(table).iter().map(|narrow| Wide::from(*narrow)).collect()
-}
-
 /// The sum of all lanes.
 fn across(wide: Wide) -> EF {
     (0..Narrow::WIDTH).map(|lane| self::lane(&wide, lane)).sum()
+}
+
+/// The sum of what there is in each of so many registers.
+fn sum(len: usize, of: impl Fn(usize) -> Wide + Send + Sync) -> EF {
+    let all = (0..len).into_par_iter().with_min_len(EACH).map(of);
+    across(all.reduce(|| Wide::ZERO, |a, b| a + b))
 }
 
 impl ProductTerm {
@@ -59,19 +63,36 @@ impl ProductTerm {
         let product = |index: usize| factors.iter().map(|factor| factor[index]).product::<EF>();
         let sum = (0..len).map(product).sum();
         let bits = len.trailing_zeros() as usize;
-        Self { wide: Vec::new(), few: factors, bits, sum, scale: EF::ONE }
+        let (wide, narrow) = (Vec::new(), Vec::new());
+        Self { wide, narrow, few: factors, bits, sum, scale: EF::ONE }
     }
 
     /// A term of tables in registers.
-    pub(crate) fn of(factors: Vec<Vec<Wide>>) -> Self {
+    fn of(factors: Vec<Vec<Wide>>) -> Self {
         let len = factors.first().map_or(0, Vec::len);
-        let product = |index: usize| factors.iter().map(|factor| factor[index]).product::<Wide>();
-        let sum = (0..len).into_par_iter().with_min_len(EACH).map(product);
-        let sum = across(sum.reduce(|| Wide::ZERO, |a, b| a + b));
+        let product = |index: usize| {
+            let all = factors.iter().map(|factor| factor[index]);
+            all.reduce(times).unwrap_or(Wide::ONE)
+        };
+        let sum = sum(len, product);
         let bits = (len * Narrow::WIDTH).trailing_zeros() as usize;
-        let mut term = Self { wide: factors, few: Vec::new(), bits, sum, scale: EF::ONE };
+        let (narrow, few) = (Vec::new(), Vec::new());
+        let mut term = Self { wide: factors, narrow, few, bits, sum, scale: EF::ONE };
         term.leave_registers();
         term
+    }
+
+    /// A term of weights, in registers, and as many numbers of the base field.
+    pub(crate) fn weighted(weights: Vec<Wide>, numbers: &[F]) -> Self {
+        let numbers = Narrow::pack_slice(numbers);
+        if weights.len() < 2 {
+            let numbers = numbers.iter().map(|narrow| Wide::from(*narrow)).collect();
+            return Self::of(vec![weights, numbers]);
+        }
+        let sum = sum(weights.len(), |index| weights[index] * numbers[index]);
+        let bits = (weights.len() * Narrow::WIDTH).trailing_zeros() as usize;
+        let (wide, narrow) = (vec![weights], numbers.to_vec());
+        Self { wide, narrow, few: Vec::new(), bits, sum, scale: EF::ONE }
     }
 
     /// Whether a variable cannot be bound between registers any more.
@@ -94,13 +115,17 @@ impl ProductTerm {
             return;
         }
         let found: Vec<EF> = if self.wide.is_empty() {
-            products(&self.few, 0..self.few.first().map_or(1, Vec::len) / 2, values.len()).to_vec()
+            let pairs = 0..self.few.first().map_or(1, Vec::len) / 2;
+            products(&self.few, |a, b| a * b, pairs, values.len()).to_vec()
         } else {
             let half = self.wide[0].len() / 2;
             let chunks = (0..half.div_ceil(EACH)).into_par_iter();
             let of = |chunk: usize| {
                 let range = chunk * EACH..((chunk + 1) * EACH).min(half);
-                products(&self.wide, range, values.len())
+                if !self.narrow.is_empty() {
+                    return weighted(&self.wide[0], &self.narrow, range, values.len());
+                }
+                products(&self.wide, times, range, values.len())
             };
             let join = |mut a: [Wide; FACTORS_MAX], b: [Wide; FACTORS_MAX]| {
                 a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
@@ -118,13 +143,21 @@ impl ProductTerm {
             self.sum *= EF::ONE - challenge;
             return;
         }
+        let factor = Factor::new(challenge);
         for table in &mut self.wide {
             let half = table.len() / 2;
             let (low, high) = table.split_at_mut(half);
             low.par_iter_mut().zip(&*high).with_min_len(EACH).for_each(|(low, high)| {
-                *low += (*high - *low) * challenge;
+                *low += factor.times(*high - *low);
             });
             table.truncate(half);
+        }
+        if !self.narrow.is_empty() {
+            let (low, high) = self.narrow.split_at(self.narrow.len() / 2);
+            let pairs = low.par_iter().zip(high).with_min_len(EACH);
+            let fold = |(low, high): (&Narrow, &Narrow)| factor.base(*high - *low) + *low;
+            self.wide.push(pairs.map(fold).collect());
+            self.narrow = Vec::new();
         }
         for table in &mut self.few {
             let half = table.len() / 2;
@@ -141,6 +174,7 @@ impl ProductTerm {
 /// The sums of products at 0, 2, 3, … of the variable between the halves of the tables.
 fn products<A: PrimeCharacteristicRing + Copy>(
     tables: &[Vec<A>],
+    times: impl Fn(A, A) -> A,
     range: std::ops::Range<usize>,
     count: usize,
 ) -> [A; FACTORS_MAX] {
@@ -159,10 +193,33 @@ fn products<A: PrimeCharacteristicRing + Copy>(
                     value += step;
                     value
                 };
-                *product = if place == 0 { factor } else { *product * factor };
+                *product = if place == 0 { factor } else { times(*product, factor) };
             }
         }
         sums.iter_mut().zip(all).take(count).for_each(|(sum, product)| *sum += product);
+    }
+    sums
+}
+
+/// The same of weights and numbers of the base field.
+fn weighted(
+    weights: &[Wide],
+    numbers: &[Narrow],
+    range: std::ops::Range<usize>,
+    count: usize,
+) -> [Wide; FACTORS_MAX] {
+    let half = weights.len() / 2;
+    let mut sums = [Wide::ZERO; FACTORS_MAX];
+    for index in range {
+        let (low, high) = (weights[index], weights[index + half]);
+        let (number, next) = (numbers[index], numbers[index + half]);
+        sums[0] += low * number;
+        let (mut weight, mut value) = (high, next);
+        for sum in &mut sums[1..count] {
+            weight += high - low;
+            value += next - number;
+            *sum += weight * value;
+        }
     }
     sums
 }

@@ -388,15 +388,7 @@ impl Witness {
 
 /// Elements in their cells, with a number for padding.
 pub(crate) fn spread_over(layout: &Layout, elements: &[F], padding: F) -> Vec<F> {
-    let mut cells = vec![padding; 1 << layout.bits()];
-    let places = layout.cells();
-    for (index, inference) in elements.chunks(places.len()).enumerate() {
-        let to = &mut cells[index << layout.inner_bits()..];
-        for (place, element) in places.iter().zip(inference) {
-            to[*place as usize] = *element;
-        }
-    }
-    cells
+    spread_with(layout, elements, padding, |element| *element)
 }
 
 /// The integer nearest to zero that an element stands for.
@@ -407,12 +399,22 @@ fn whole(element: F) -> i32 {
 
 /// Elements in their cells; padding is 0.
 pub(crate) fn spread_out(layout: &Layout, elements: &[i32]) -> Vec<F> {
-    let mut cells = vec![F::default(); 1 << layout.bits()];
+    spread_with(layout, elements, F::default(), |element| int((*element).into()))
+}
+
+/// The same of whatever elements are, with what stands in cells that none has.
+pub(crate) fn spread_with<T>(
+    layout: &Layout,
+    elements: &[T],
+    padding: F,
+    number: impl Fn(&T) -> F,
+) -> Vec<F> {
+    let mut cells = vec![padding; 1 << layout.bits()];
     let places = layout.cells();
     for (index, inference) in elements.chunks(places.len()).enumerate() {
         let to = &mut cells[index << layout.inner_bits()..];
         for (place, element) in places.iter().zip(inference) {
-            to[*place as usize] = int((*element).into());
+            to[*place as usize] = number(element);
         }
     }
     cells

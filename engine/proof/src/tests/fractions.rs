@@ -4,38 +4,40 @@
 //! absorbs it.
 
 use crate::field::{EF, F, eq_table};
-use crate::fractions::{Fractions, Narrow, ROW_BITS, Small, lane};
+use crate::fractions::ROW_BITS;
+use crate::leaves::{Block, Leaves};
+use crate::wide::{WIDTH, lane};
 use p3_challenger::FieldChallenger;
-use p3_field::{PackedValue, PrimeCharacteristicRing};
+use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::transcript::FractionGkrVerifierTranscript;
 use p3_multi_stark::fractional_gkr::{
     FractionGkrLayerProof, FractionGkrProof, FractionGkrShape, SplitFraction,
 };
 
 /// Numerators and denominators of the leaves that are used.
-pub(crate) fn unpacked(leaves: &Fractions<Small>) -> (Vec<F>, Vec<EF>) {
-    let numerators = Narrow::unpack_slice(&leaves.numerators).to_vec();
-    let lanes = |wide| (0..Narrow::WIDTH).map(move |place| lane(wide, place));
-    (numerators, leaves.denominators.iter().flat_map(lanes).collect())
+pub(crate) fn unpacked(leaves: &Leaves) -> [Vec<EF>; 2] {
+    let all = leaves.fractions();
+    let lanes = |wide| (0..WIDTH).map(move |place| lane(wide, place));
+    [&all.numerators, &all.denominators].map(|list| list.iter().flat_map(lanes).collect())
 }
 
 /// Whether the fractions do not add up to nothing.
-pub(crate) fn are_wrong(leaves: &Fractions<Small>) -> bool {
-    let (numerators, denominators) = unpacked(leaves);
+pub(crate) fn are_wrong(leaves: &Leaves) -> bool {
+    let [numerators, denominators] = unpacked(leaves);
     let inverses = p3_field::batch_multiplicative_inverse(&denominators);
     let terms = numerators.iter().zip(inverses);
     terms.map(|(numerator, inverse)| inverse * *numerator).sum::<EF>() != EF::ZERO
 }
 
 /// All 2^bits leaves in the order of the variables: rows by their bits from the lowest on.
-fn ordered(leaves: &Fractions<Small>, bits: usize) -> [Vec<EF>; 2] {
-    let (numerators, denominators) = unpacked(leaves);
+fn ordered(leaves: &Leaves, bits: usize) -> [Vec<EF>; 2] {
+    let [numerators, denominators] = unpacked(leaves);
     let rows = bits - ROW_BITS;
     let leaf = |place: usize| {
         let row = (place >> ROW_BITS).reverse_bits().checked_shr(usize::BITS - rows as u32);
         row.unwrap_or_default() << ROW_BITS | place & ((1 << ROW_BITS) - 1)
     };
-    let numerator = |leaf: usize| numerators.get(leaf).copied().unwrap_or(F::ZERO).into();
+    let numerator = |leaf: usize| numerators.get(leaf).copied().unwrap_or(EF::ZERO);
     let denominator = |leaf: usize| denominators.get(leaf).copied().unwrap_or(EF::ONE);
     let all = || (0..1 << bits).map(leaf);
     [all().map(numerator).collect(), all().map(denominator).collect()]
@@ -49,7 +51,7 @@ fn halves(list: &[EF]) -> [Vec<EF>; 2] {
 
 /// Proves that they do; gives the point where it ends, as the real prover does.
 pub(crate) fn prove(
-    leaves: &Fractions<Small>,
+    leaves: &Leaves,
     bits: usize,
     sponge: &mut impl FieldChallenger<F>,
 ) -> (FractionGkrProof<EF>, Vec<EF>) {
@@ -98,4 +100,42 @@ pub(crate) fn prove(
     }
     said.finish();
     (proof, point)
+}
+
+/// Goal: leaves in the base field are proven as the fractions they stand for. Method: look-ups of
+/// one, two and three numbers and their tables, of sizes down to less than a row, both ways.
+#[test]
+fn prop_leaves_are_proven_as_their_fractions() {
+    arbtest::arbtest(|u| {
+        let (alpha, beta) = (EF::from_u64(u.arbitrary()?), EF::from_u64(u.arbitrary()?).square());
+        let mut blocks = Vec::new();
+        for table in 0..u.int_in_range(1..=4_u32)? {
+            let shift = alpha - beta.cube() * F::from_u32(table);
+            let size = 1 << u.int_in_range(0..=8)?;
+            let columns = u.int_in_range(1..=3_u32)?;
+            let entries: Vec<Vec<F>> = (0..columns)
+                .map(|column| (0..size).map(|at: u32| F::from_u32(at * (7 * column + 1))).collect())
+                .collect();
+            let mut counts = vec![F::ZERO; size as usize];
+            let mut looked_up = vec![Vec::new(); columns as usize];
+            let mut ones = vec![F::ZERO; 1 << u.int_in_range(0..=9)?];
+            for one in &mut ones {
+                let entry = u.choose_index(size as usize)?;
+                *one = F::from_bool(u.ratio(3, 4)?);
+                counts[entry] -= *one;
+                looked_up.iter_mut().zip(&entries).for_each(|(to, from)| to.push(from[entry]));
+            }
+            blocks.push(Block { shift, numerators: ones, numbers: looked_up });
+            blocks.push(Block { shift, numerators: counts, numbers: entries });
+        }
+        blocks.sort_by_key(|block| std::cmp::Reverse(block.numerators.len()));
+        let total: usize = blocks.iter().map(|block| block.numerators.len()).sum();
+        let bits = crate::field::bits_of(total).max(ROW_BITS);
+        let leaves = Leaves::new(beta, blocks);
+        let fractions = leaves.fractions();
+        let by_numbers = crate::fractions::prove(leaves, bits, &mut crate::pcs::sponge());
+        let by_fractions = crate::fractions::prove(fractions, bits, &mut crate::pcs::sponge());
+        assert_eq!(crate::codec::write(&by_numbers), crate::codec::write(&by_fractions));
+        Ok(())
+    });
 }

@@ -88,7 +88,7 @@ impl Witness {
 
     /// Moves multiplicities so that all fractions add up to nothing for these challenges.
     pub(crate) fn balance(&mut self, plan: &Plan, challenges: &Challenges) {
-        let (numerators, denominators) = unpacked(&logup::leaves(plan, self, challenges));
+        let [numerators, denominators] = unpacked(&logup::leaves(plan, self, challenges));
         let inverses = p3_field::batch_multiplicative_inverse(&denominators);
         let terms = numerators.iter().zip(&inverses);
         let sum: EF = terms.map(|(numerator, inverse)| *inverse * *numerator).sum();

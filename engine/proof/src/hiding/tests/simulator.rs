@@ -135,7 +135,8 @@ fn guess(plan: &crate::plan::Plan, net: Net, inputs: &[Tensor], drawn: [EF; 2]) 
     let witness = Witness::new(plan, &runner, &[inputs.to_vec()]).expect("inputs that fit");
     let [alpha, beta] = drawn;
     let challenges = crate::claims::Challenges { alpha, beta, ..Default::default() };
-    unpacked(&logup::leaves(plan, &witness, &challenges)).1.into_iter().product()
+    let [_, denominators] = unpacked(&logup::leaves(plan, &witness, &challenges));
+    denominators.into_iter().product()
 }
 
 /// How much oftener than not a distinguisher is right, of 1.

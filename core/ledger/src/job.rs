@@ -14,6 +14,7 @@ pub(crate) mod check;
 pub(crate) mod complaint;
 pub(crate) mod dispute;
 pub(crate) mod draw;
+mod fleet;
 pub(crate) mod keyless;
 pub(crate) mod miss;
 pub(crate) mod place;

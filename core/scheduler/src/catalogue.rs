@@ -226,13 +226,25 @@ impl Catalogue {
     /// The number of the model that a driver calls so, the one with the most words and then the
     /// nearest memory; [`UNLISTED`] if there is none.
     pub fn number(&self, reported: &str, memory_mib: u32) -> u8 {
+        self.nearest(&self.named(reported), memory_mib)
+    }
+
+    /// The models that a driver may call so, those with the most words.
+    pub(crate) fn named(&self, reported: &str) -> Vec<u8> {
         let named = (0..UNLISTED).zip(&self.models);
         let named = named.filter(|(_, model)| has_words(model.words, reported));
-        let best = named.min_by_key(|(number, model)| {
-            let apart = model.memory_mib.abs_diff(memory_mib);
-            (std::cmp::Reverse(model.words.len()), apart, *number)
-        });
-        best.map_or(UNLISTED, |(number, _)| number)
+        let named: Vec<(u8, usize)> = named.map(|(it, model)| (it, model.words.len())).collect();
+        let most = named.iter().map(|(_, words)| *words).max();
+        named.into_iter().filter(|(_, words)| Some(*words) == most).map(|(it, _)| it).collect()
+    }
+
+    /// The one of these models with the nearest memory; [`UNLISTED`] if there is none.
+    pub(crate) fn nearest(&self, numbers: &[u8], memory_mib: u32) -> u8 {
+        let apart = |number: &u8| {
+            let model = self.get(*number);
+            (model.map(|model| model.memory_mib.abs_diff(memory_mib)), *number)
+        };
+        numbers.iter().copied().min_by_key(apart).unwrap_or(UNLISTED)
     }
 
     /// The models that somebody who asks for this may mean: `h100` is any H100, `A100-80GB` one row

@@ -27,8 +27,10 @@ mod usage;
 
 pub use entries::{Facts, FactsError, NodeFact, TaskFact, UsageFact};
 pub use facts::{
-    Decision, Event, EventError, Limits, NodeOffer, Purpose, Refusal, Slice, TaskId, TaskSpec, Wait,
+    Decision, Event, EventError, Limits, NOWHERE, NodeOffer, Purpose, Refusal, Slice, TaskId,
+    TaskSpec, Wait,
 };
+pub(crate) use hash::scramble;
 pub use journal::Mark;
 pub use keys::{KEYS_MAX, Keys};
 

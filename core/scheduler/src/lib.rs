@@ -1,13 +1,13 @@
 //! Who runs what: which nodes fit a job, which of them is best, and why the others do not.
 //!
 //! A placement and its explanation come from the same rules, so `why` can never tell another story
-//! than what happened. The first node in the order of [`Rank`] wins: least memory left over (a
-//! large device is not wasted on a small job), then the lowest price, then the better reputation,
-//! then the id, so that every validator decides alike.
+//! than what happened. Of the nodes that pass all rules the one with the highest score of the
+//! [`index`] wins ([`Market`]); ties go by hashes of contents, so every validator decides alike.
 
 pub mod catalogue;
 mod change;
 pub mod index;
+mod market;
 mod model;
 pub mod packing;
 pub mod queue;
@@ -15,6 +15,7 @@ mod rule;
 pub mod sharing;
 
 pub use change::{Change, cheapest_change};
+pub use market::{Market, stake_step};
 pub use rule::Rule;
 
 use model::is_of_model;
@@ -79,24 +80,66 @@ impl Credit<'_> {
     }
 }
 
-/// How good a fit is; the least is the best.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank {
-    /// Memory that the job does not need.
-    memory_left_mib: u32,
-    /// What the node asks for.
-    price: Amount,
-    /// What is missing to the best reputation.
-    doubt: u16,
-    /// The node.
-    node: NodeId,
-}
-
 /// Milliseconds of an hour, in which prices of time are given.
 const HOUR_MS: u128 = DurationMs::HOUR.get() as u128;
 
 /// Multiply-adds in which prices of work are given.
 const TERA: u128 = 1_000_000_000_000;
+
+/// What prices are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pricing {
+    /// Time.
+    Hour,
+    /// Work.
+    Tera,
+}
+
+impl Pricing {
+    /// How jobs like this are priced.
+    pub fn of_job(spec: &JobSpec, facts: Option<&ProgramFacts>) -> Self {
+        Measure::of(spec, facts).pricing
+    }
+
+    /// What a node asks for.
+    const fn of(self, offer: &NodeDescriptor) -> Amount {
+        match self {
+            Self::Hour => offer.price_per_hour,
+            Self::Tera => offer.price_per_tera,
+        }
+    }
+}
+
+/// How much of what a run is priced by.
+#[derive(Clone, Copy, Debug)]
+struct Measure {
+    pricing: Pricing,
+    count: u128,
+    /// Prices are given for so many.
+    per: u128,
+}
+
+impl Measure {
+    fn of(spec: &JobSpec, facts: Option<&ProgramFacts>) -> Self {
+        match (&spec.work, facts) {
+            (Work::Tensor { .. }, Some(facts)) => {
+                // Elements are moved and rounded too: each counts as one more.
+                let count = u128::from(facts.multiply_adds) + u128::from(facts.elements);
+                Self { pricing: Pricing::Tera, count, per: TERA }
+            }
+            (Work::Tensor { .. }, None) | (Work::Opaque { .. }, _) => {
+                let count = u128::from(spec.run_max.get());
+                Self { pricing: Pricing::Hour, count, per: HOUR_MS }
+            }
+        }
+    }
+
+    /// The highest price at which this pay is enough.
+    fn price_max(&self, pay: Amount) -> u64 {
+        let most = (u128::from(pay.units()) * self.per).checked_div(self.count);
+        most.and_then(|most| u64::try_from(most).ok()).unwrap_or(u64::MAX)
+    }
+}
 
 /// What a node asks for a run, rounded up; `None` if no amount is large enough.
 pub fn price(
@@ -104,40 +147,15 @@ pub fn price(
     facts: Option<&ProgramFacts>,
     offer: &NodeDescriptor,
 ) -> Option<Amount> {
-    let (price, count, per) = match (&spec.work, facts) {
-        (Work::Tensor { .. }, Some(facts)) => {
-            // Elements are moved and rounded too: each counts as one more.
-            let work = u128::from(facts.multiply_adds) + u128::from(facts.elements);
-            (offer.price_per_tera, work, TERA)
-        }
-        (Work::Tensor { .. }, None) | (Work::Opaque { .. }, _) => {
-            (offer.price_per_hour, u128::from(spec.run_max.get()), HOUR_MS)
-        }
-    };
-    let units = u128::from(price.units()).checked_mul(count)?.div_ceil(per);
+    let Measure { pricing, count, per } = Measure::of(spec, facts);
+    let units = u128::from(pricing.of(offer).units()).checked_mul(count)?.div_ceil(per);
     Amount::new(u64::try_from(units).ok()?).ok()
 }
 
-/// Whether a node can be given a run, and how good that would be.
-pub fn fit(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<Rank, Rule> {
-    for rule in Rule::ALL {
-        if !rule.admits(ask, offer) {
-            return Err(rule);
-        }
-    }
-    let (spec, descriptor) = (ask.spec, offer.descriptor);
-    let memory = offer.suitable_mib(spec).min();
-    let left = memory.unwrap_or(u32::MAX).saturating_sub(spec.needs.memory_mib_min);
-    let price = price(spec, ask.facts, descriptor).unwrap_or(Amount::CAP);
-    let doubt = Bps::WHOLE.points().saturating_sub(offer.reputation.points());
-    Ok(Rank { memory_left_mib: left, price, doubt, node: offer.node })
-}
-
-/// The place of the best node among these, if any fits.
-pub fn choose<'a>(ask: &Ask<'_>, offers: impl IntoIterator<Item = Offer<'a>>) -> Option<usize> {
-    let ranks = offers.into_iter().enumerate();
-    let ranks = ranks.filter_map(|(place, offer)| Some((fit(ask, &offer).ok()?, place)));
-    ranks.min().map(|(_, place)| place)
+/// Whether a node can be given a run, or the first rule that is in the way.
+pub fn fit(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Rule> {
+    let in_the_way = Rule::ALL.into_iter().find(|rule| !rule.admits(ask, offer));
+    in_the_way.map_or(Ok(()), Err)
 }
 
 /// What stands between a job and a node.
@@ -158,7 +176,7 @@ pub fn explain(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Explanation {
     let mut counts = [0_usize; Rule::ALL.len()];
     for offer in offers {
         match fit(ask, offer) {
-            Ok(_) => fitting += 1,
+            Ok(()) => fitting += 1,
             Err(rule) => {
                 if let Some(count) = counts.get_mut(rule.place()) {
                     *count += 1;

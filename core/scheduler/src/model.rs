@@ -11,27 +11,35 @@ pub(crate) fn is_of_model(asked: &Name, name: &Name) -> bool {
 /// Whether what was asked for, without what is no letter or digit, is some words of the name that
 /// stand one after the other.
 pub(crate) fn has_words(asked: &str, name: &str) -> bool {
-    let asked: Vec<u8> = letters(asked).collect();
-    let words: Vec<&str> = name.split(|it: char| !it.is_alphanumeric()).collect();
-    !asked.is_empty()
-        && (0..words.len()).any(|first| {
-            let mut left = asked.as_slice();
-            for word in words.iter().skip(first) {
-                let word: Vec<u8> = letters(word).collect();
-                match left.strip_prefix(word.as_slice()) {
-                    Some([]) => return true,
-                    Some(rest) => left = rest,
-                    None => return false,
-                }
+    let mut before = ' ';
+    name.char_indices().any(|(place, it)| {
+        let is_first = it.is_alphanumeric() && !before.is_alphanumeric();
+        before = it;
+        is_first && name.get(place..).is_some_and(|text| begins_with(asked, text))
+    })
+}
+
+/// Whether some words from the beginning of a text are what was asked for.
+fn begins_with(asked: &str, text: &str) -> bool {
+    let mut left = letters(asked).peekable();
+    if left.peek().is_none() {
+        return false;
+    }
+    for it in text.chars() {
+        if !it.is_alphanumeric() {
+            if left.peek().is_none() {
+                return true;
             }
-            false
-        })
+        } else if it.to_lowercase().any(|letter| left.next() != Some(letter)) {
+            return false;
+        }
+    }
+    left.peek().is_none()
 }
 
 /// Letters and digits in lower case.
-fn letters(text: &str) -> impl Iterator<Item = u8> {
-    let kept = text.chars().filter(|it| it.is_alphanumeric());
-    kept.collect::<String>().to_lowercase().into_bytes().into_iter()
+fn letters(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase)
 }
 
 #[cfg(test)]

@@ -2,17 +2,16 @@
 //! fit. A block looks at a bounded number of jobs and continues where it stopped, so that a long
 //! row of jobs that fit nowhere does not hide the others for ever.
 
-use tg_scheduler::{Ask, Offer, choose};
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
-use tg_types::{Amount, Bps, Event, JobSpec, JobStatus, ProgramFacts, Reason, Tier, Work};
+use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tier, Work};
 
+use super::fleet::Fleet;
 use super::record::{JobEntry, Run, RunState};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
 use crate::list::{self, LIST_PAGE_MAX, ListHead, ListOf};
 use crate::session::Session;
-use crate::table::Slot;
-use crate::{keys, node, program};
+use crate::{keys, program};
 
 /// Puts a job into the queue, unless it stands there.
 pub(crate) fn enqueue(
@@ -46,7 +45,7 @@ pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
         return Ok(());
     }
     let front = list::get(session, ListOf::Queue, head.first).map(drop);
-    let jobs = fleet(session).and_then(|fleet| waiting(session, head, &fleet)).map(drop);
+    let jobs = Fleet::load(session).and_then(|fleet| waiting(session, head, &fleet)).map(drop);
     session.all_of([front, jobs])
 }
 
@@ -56,11 +55,11 @@ pub(crate) fn place_all(session: &mut Session<'_>) -> Result<(), Stop> {
     if head.first >= head.next {
         return Ok(());
     }
-    let mut fleet = fleet(session)?;
+    let mut fleet = Fleet::load(session)?;
     let Waiting { jobs, next } = waiting(session, head, &fleet)?;
     session.cursor.queue_place = next;
     for (place_in_queue, job) in &jobs {
-        if !has_room(&fleet) {
+        if !fleet.has_room() || !fleet.has_time() {
             session.cursor.queue_place = *place_in_queue;
             break;
         }
@@ -78,10 +77,10 @@ struct Waiting {
 }
 
 /// Finds the jobs that a block looks at and loads them; none if no node has room.
-fn waiting(session: &mut Session<'_>, head: ListHead, fleet: &[Seat]) -> Result<Waiting, Stop> {
+fn waiting(session: &mut Session<'_>, head: ListHead, fleet: &Fleet) -> Result<Waiting, Stop> {
     let from = session.cursor.queue_place;
     let from = if (head.first..head.next).contains(&from) { from } else { head.first };
-    if !has_room(fleet) {
+    if !fleet.has_room() {
         return Ok(Waiting { jobs: Vec::new(), next: from });
     }
     let to = from.saturating_add(session.params.jobs.placements_per_block_max.into());
@@ -93,43 +92,8 @@ fn waiting(session: &mut Session<'_>, head: ListHead, fleet: &[Seat]) -> Result<
     Ok(Waiting { jobs, next: if to == head.next { head.first } else { to } })
 }
 
-/// Whether any node takes one more run.
-fn has_room(fleet: &[Seat]) -> bool {
-    fleet.iter().any(|seat| seat.room > 0)
-}
-
-/// A node as placements see it: what changes is looked up in its place.
-struct Seat {
-    id: NodeId,
-    node: Slot,
-    stake: Slot,
-    reputation: Bps,
-    /// How many more runs it takes.
-    room: usize,
-}
-
-/// All nodes.
-fn fleet(session: &mut Session<'_>) -> Result<Vec<Seat>, Stop> {
-    let now = session.env.tick;
-    let mut fleet = Vec::new();
-    for id in node::all(session)?.iter() {
-        let node = session.tables.nodes.find(id.as_bytes())?;
-        let Some(entry) = session.tables.nodes.at(node) else {
-            continue;
-        };
-        let (owner, reputation) = (entry.owner, entry.reputation.lower_bound(now));
-        let is_credited = entry.is_credited(&session.params.capacity);
-        let is_open = entry.absent.is_none() && is_credited && entry.descriptor.is_open;
-        let slots = if is_open { usize::from(entry.descriptor.slots) } else { 0 };
-        let room = slots.saturating_sub(entry.runs.as_slice().len());
-        let stake = session.tables.stakes.find(owner.as_bytes())?;
-        fleet.push(Seat { id: *id, node, stake, reputation, room });
-    }
-    Ok(fleet)
-}
-
 /// Gives a job to as many nodes as it wants, if they are there.
-fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut [Seat]) -> Result<(), Stop> {
+fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut Fleet) -> Result<(), Stop> {
     let mut entry = super::known(session, job)?;
     let facts = match &entry.spec.work {
         Work::Tensor { program, .. } => program::facts(session, program)?,
@@ -137,12 +101,11 @@ fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut [Seat]) -> Result<(
     };
     let before = entry.runs.as_slice().len();
     while entry.live().count() < usize::from(entry.wanted) {
-        let Some(chosen) = find(session, &entry, facts.as_ref(), fleet) else {
+        let Some(chosen) = fleet.find(session, job, &entry, facts.as_ref()) else {
             break;
         };
-        let seat = &mut fleet[chosen];
-        seat.room = seat.room.saturating_sub(1);
-        assign(session, job, &mut entry, &seat.id)?;
+        assign(session, job, &mut entry, &fleet.id(chosen))?;
+        fleet.follow(session, chosen);
     }
     if entry.runs.as_slice().len() == before {
         return Ok(());
@@ -164,44 +127,6 @@ pub fn excluded(entry: &JobEntry) -> Vec<AccountId> {
         RunState::Ended { why } => is_once || why != Reason::RunMissed,
     };
     entry.runs.as_slice().iter().filter(is_out).map(|run| run.owner).collect()
-}
-
-/// The place of the best node for one more run: of an owner that has not had the job, or else of
-/// one that merely disappeared.
-fn find(
-    session: &Session<'_>,
-    entry: &JobEntry,
-    facts: Option<&ProgramFacts>,
-    fleet: &[Seat],
-) -> Option<usize> {
-    let bond = run_bond(session.params.jobs.run_bond, &entry.spec);
-    let all: Vec<AccountId> = entry.runs.as_slice().iter().map(|run| run.owner).collect();
-    let excluded = excluded(entry);
-    let choose_without = |excluded: &[AccountId]| {
-        let ask = Ask { spec: &entry.spec, facts, bond, excluded };
-        choose(&ask, fleet.iter().filter_map(|seat| offer(session, seat)))
-    };
-    let found = choose_without(&all);
-    if found.is_none() && excluded.len() < all.len() {
-        return choose_without(&excluded);
-    }
-    found
-}
-
-/// What a node offers now.
-fn offer<'a>(session: &'a Session<'_>, seat: &Seat) -> Option<Offer<'a>> {
-    let entry = session.tables.nodes.at(seat.node)?;
-    let stake = session.tables.stakes.at(seat.stake);
-    Some(Offer {
-        node: seat.id,
-        owner: entry.owner,
-        descriptor: &entry.descriptor,
-        running: u16::try_from(entry.runs.as_slice().len()).unwrap_or(u16::MAX),
-        is_present: entry.absent.is_none(),
-        credit: entry.credit(&session.params.capacity),
-        stake_free: stake.map_or(Amount::ZERO, |stake| stake.free()),
-        reputation: seat.reputation,
-    })
 }
 
 /// Gives a job to a node.

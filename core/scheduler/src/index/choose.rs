@@ -87,6 +87,8 @@ struct Best {
 }
 
 impl Best {
+    const NONE: Self = Self { score: i32::MIN, tie: u64::MAX, found: None };
+
     fn yields_to(&self, score: i32, tie: u64) -> bool {
         score > self.score || score == self.score && tie < self.tie
     }
@@ -161,16 +163,33 @@ impl Index {
     pub(super) fn choose(&mut self, number: u64, kind: u32) -> Option<Found> {
         self.update(kind);
         let draw = scramble(number);
-        let mut best = Best { score: i32::MIN, tie: u64::MAX, found: None };
+        let mut best = Best::NONE;
         let data = self.tasks.get(&number).map_or(0, |task| task.data);
         if data != 0 {
             self.consider_holders(kind, data, draw, &mut best);
         }
-        self.consider_groups(kind, draw, &mut best);
+        self.consider_groups(kind, draw, &mut best, |_any| true);
         best.found
     }
 
-    fn consider_groups(&mut self, kind: u32, draw: u64, best: &mut Best) {
+    /// The owner of the best place among those that are admitted, for a task that is not kept here:
+    /// whoever asks decides what is taken, and says so by [`super::Event::NodeChanged`]. Places are
+    /// shown to `admits` by their owners' numbers, as few of them as the search needs.
+    pub fn best(&mut self, spec: TaskSpec, draw: u64, admits: impl Fn(u64) -> bool) -> Option<u64> {
+        let kind = self.kind(spec);
+        self.update(kind);
+        let mut best = Best::NONE;
+        self.consider_groups(kind, scramble(draw), &mut best, admits);
+        best.found.map(|found| self.node(found.slot).offer.owner)
+    }
+
+    fn consider_groups(
+        &mut self,
+        kind: u32,
+        draw: u64,
+        best: &mut Best,
+        admits: impl Fn(u64) -> bool,
+    ) {
         let Self { builds, rankings, cells, tops, rooms, mix, .. } = self;
         let kind = &self.kinds[kind as usize];
         for offer in &kind.offers {
@@ -212,6 +231,7 @@ impl Index {
                         self.nodes[slot as usize].as_deref().is_some_and(|node| {
                             node.left.devices(offer.want.take, build).is_some()
                                 && !kind.spec.excluded.contains(node.offer.owner)
+                                && admits(node.offer.owner)
                         })
                     };
                     let needed = [offer.want.cpu_milli, offer.want.ram_mib];

@@ -8,6 +8,9 @@ use crate::sharing::Modes;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader};
 use tg_types::{DeviceKind, Features, NodeId, wire};
 
+/// The home of a task that has none: all regions are equally far from it.
+pub const NOWHERE: u8 = 64;
+
 wire! {
     /// A task, by the number that the ledger gives it: in the order of submission.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,7 +118,7 @@ wire! {
         pub may_share: bool,
         /// What it is for.
         pub purpose: Purpose,
-        /// The region of the client or its data.
+        /// The region of the client or its data, or [`NOWHERE`].
         pub home: u8,
         /// The model or data it uses; 0 for none.
         pub data: u64,
@@ -348,7 +351,7 @@ impl TaskSpec {
         if self.share_milli >= GPU_MILLI || self.share_milli > 0 && self.gpus != 1 {
             return Err(Refusal::Share);
         }
-        if self.regions == 0 || self.home > most::REGION {
+        if self.regions == 0 || self.home > NOWHERE {
             return Err(Refusal::Region);
         }
         if self.gpus > 0 && self.models == Models::NONE {

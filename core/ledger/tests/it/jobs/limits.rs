@@ -3,8 +3,8 @@
 
 use tg_types::tx::{NodeSet, OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
-    Action, CheckedTx, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, List, NetworkKind,
-    NodeDescriptor, Params, Status, Tier,
+    Action, CheckedTx, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, List, Name, Needs,
+    NetworkKind, NodeDescriptor, Params, Status, Tier,
 };
 
 use crate::fleet::*;
@@ -31,15 +31,22 @@ fn apply_all(world: &mut World, txs: &[CheckedTx]) -> Vec<Vec<Event>> {
     done.collect()
 }
 
-/// Makes a node take as many runs as one may.
+/// A region with one node only.
+fn corner(number: u8) -> Name {
+    format!("corner-{number}").parse().expect("a name")
+}
+
+/// Makes a node take as many runs as one may, in a region of its own.
 fn widen(world: &mut World, number: u8) {
-    let descriptor = NodeDescriptor { slots: 64, ..offer(u64::from(number) + 1) };
+    let region = corner(number);
+    let descriptor = NodeDescriptor { slots: 64, region, ..offer(u64::from(number) + 1) };
     world.act(number, Action::ChangeNode { node: node(number), descriptor });
 }
 
-/// Submits 64 jobs, each a second longer than the one before.
-fn submit_many(world: &mut World, tier: Tier) -> Vec<JobId> {
+/// Submits 64 jobs for one node, each a second longer than the one before.
+fn submit_many(world: &mut World, tier: Tier, node: u8) -> Vec<JobId> {
     let spec = |number: u64| JobSpec {
+        needs: Needs { region: Some(corner(node)), ..Needs::ANY },
         pay: units(100),
         run_max: DurationMs::new(30_000 + 1_000 * number),
         expires_after: DurationMs::new(200_000 + 1_000 * number),
@@ -76,7 +83,7 @@ fn deliver_all(world: &mut World, number: u8, jobs: &[JobId]) {
 fn transaction_that_settles_64_jobs_leaves_a_readable_receipt() {
     let mut world = World::staffed_with(roomy_params(), NetworkKind::Local, 8);
     widen(&mut world, 0);
-    let jobs = submit_many(&mut world, Tier::Sync);
+    let jobs = submit_many(&mut world, Tier::Sync, 0);
     assert!(jobs.iter().all(|job| world.runners(*job) == [0]));
     deliver_all(&mut world, 0, &jobs);
     world.draw();
@@ -104,7 +111,7 @@ fn jobs_with_many_dates_are_loaded_in_a_few_rounds() {
     widen(&mut world, 1);
     // The second time every date has a page already.
     for number in 0..2 {
-        let jobs = submit_many(&mut world, Tier::Trusted);
+        let jobs = submit_many(&mut world, Tier::Trusted, number);
         assert!(jobs.iter().all(|job| world.runners(*job) == [number]));
     }
 }
@@ -127,7 +134,7 @@ fn checks_of_many_jobs_begin_in_a_few_rounds() {
     let mut world = World::staffed_with(roomy_params(), NetworkKind::Local, 8);
     widen(&mut world, 0);
     for _ in 0..2 {
-        let jobs = submit_many(&mut world, Tier::Sync);
+        let jobs = submit_many(&mut world, Tier::Sync, 0);
         let (result, salt) = (right(), [0; 32]);
         let seals = seals(&jobs, result.seal(&node(0), &salt));
         world.act(0, Action::CommitResults { seals });
@@ -182,7 +189,8 @@ fn nodes_that_disappear_with_many_runs_are_loaded_in_a_few_rounds() {
     widen(&mut world, 0);
     widen(&mut world, 1);
     world.pass(8_000);
-    let jobs: Vec<JobId> = (0..2).flat_map(|_| submit_many(&mut world, Tier::Trusted)).collect();
+    let jobs: Vec<JobId> =
+        (0..2).flat_map(|number| submit_many(&mut world, Tier::Trusted, number)).collect();
     let epoch = world.env.tick.get() / roomy_params().absence_epoch.get();
     for seat in 0..3 {
         let nodes = NodeSet::new(vec![node(0), node(1)]).expect("two");

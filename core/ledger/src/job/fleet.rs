@@ -1,0 +1,205 @@
+//! All nodes as placements see them. What they offer is looked up in its place, which is why it is
+//! always what the rules would see; the scheduler's markets are derived from it, in every block
+//! anew, and follow every run that is given.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tg_scheduler::{Ask, Market, Offer, Pricing, stake_step};
+use tg_types::ids::{AccountId, JobId, NodeId};
+use tg_types::{Amount, Bps, Encode as _, ProgramFacts};
+
+use super::place::{excluded, run_bond};
+use super::record::JobEntry;
+use crate::error::Stop;
+use crate::node;
+use crate::session::Session;
+use crate::table::Slot;
+
+/// Nodes that are looked at one by one in a block before the next job has to wait for the next
+/// block. Usual jobs look at a few each. Only those that nearly fit everywhere look at all nodes,
+/// and thirty of them may if there are as many nodes as there are by default.
+const TRIES_PER_BLOCK_MAX: u32 = 1 << 17;
+
+/// All nodes.
+pub(super) struct Fleet {
+    seats: Vec<Seat>,
+    /// How many of them take one more run.
+    open: usize,
+    by_hour: Option<Market>,
+    by_tera: Option<Market>,
+    owners: BTreeMap<AccountId, Holding>,
+    /// Nodes that were looked at.
+    tries: Cell<u32>,
+    /// What was asked for in vain. Until the block ends there is only less.
+    in_vain: BTreeSet<Vec<u8>>,
+}
+
+/// What an owner has.
+#[derive(Default)]
+struct Holding {
+    /// Nodes, by their places.
+    places: Vec<usize>,
+    /// Stake that stands for nothing yet, as far as markets tell it apart.
+    stake: u8,
+}
+
+/// A node.
+struct Seat {
+    id: NodeId,
+    owner: AccountId,
+    node: Slot,
+    stake: Slot,
+    reputation: Bps,
+    /// How many more runs it takes.
+    room: usize,
+}
+
+impl Fleet {
+    /// All nodes, with what they offer now.
+    pub(super) fn load(session: &mut Session<'_>) -> Result<Self, Stop> {
+        let now = session.env.tick;
+        let mut seats = Vec::new();
+        let mut owners: BTreeMap<AccountId, Holding> = BTreeMap::new();
+        for id in node::all(session)?.iter() {
+            let node = session.tables.nodes.find(id.as_bytes())?;
+            let Some(entry) = session.tables.nodes.at(node) else {
+                continue;
+            };
+            let (owner, reputation) = (entry.owner, entry.reputation.lower_bound(now));
+            let is_credited = entry.is_credited(&session.params.capacity);
+            let is_open = entry.absent.is_none() && is_credited && entry.descriptor.is_open;
+            let slots = if is_open { usize::from(entry.descriptor.slots) } else { 0 };
+            let room = slots.saturating_sub(entry.runs.as_slice().len());
+            let stake = session.tables.stakes.find(owner.as_bytes())?;
+            let holding = owners.entry(owner).or_default();
+            holding.places.push(seats.len());
+            holding.stake = stake_step(stake_free(session, stake));
+            seats.push(Seat { id: *id, owner, node, stake, reputation, room });
+        }
+        let open = seats.iter().filter(|seat| seat.room > 0).count();
+        let (by_hour, by_tera) = (None, None);
+        let (tries, in_vain) = (Cell::new(0), BTreeSet::new());
+        Ok(Self { seats, open, by_hour, by_tera, owners, tries, in_vain })
+    }
+
+    /// Whether any node takes one more run.
+    pub(super) fn has_room(&self) -> bool {
+        self.open > 0
+    }
+
+    /// Whether the block may look at one more job.
+    pub(super) fn has_time(&self) -> bool {
+        self.tries.get() < TRIES_PER_BLOCK_MAX
+    }
+
+    /// The id of a node, by its place.
+    pub(super) fn id(&self, place: usize) -> NodeId {
+        self.seats[place].id
+    }
+
+    /// The place of the best node for one more run: of an owner that has not had the job, or else
+    /// of one that merely disappeared.
+    pub(super) fn find(
+        &mut self,
+        session: &Session<'_>,
+        job: &JobId,
+        entry: &JobEntry,
+        facts: Option<&ProgramFacts>,
+    ) -> Option<usize> {
+        let bond = run_bond(session.params.jobs.run_bond, &entry.spec);
+        let asked = asked(entry, facts, bond);
+        if self.in_vain.contains(&asked) {
+            return None;
+        }
+        let all: Vec<AccountId> = entry.runs.as_slice().iter().map(|run| run.owner).collect();
+        let draw = draw(job, all.len());
+        let without = |excluded| Ask { spec: &entry.spec, facts, bond, excluded };
+        let found = self.best(session, &without(&all), draw);
+        if found.is_some() {
+            return found;
+        }
+        if all.is_empty() {
+            self.in_vain.insert(asked);
+            return None;
+        }
+        let excluded = excluded(entry);
+        if excluded.len() < all.len() {
+            return self.best(session, &without(&excluded), draw);
+        }
+        None
+    }
+
+    fn best(&mut self, session: &Session<'_>, ask: &Ask<'_>, draw: u64) -> Option<usize> {
+        let Self { seats, by_hour, by_tera, tries, .. } = self;
+        let pricing = Pricing::of_job(ask.spec, ask.facts);
+        let market = match pricing {
+            Pricing::Hour => by_hour,
+            Pricing::Tera => by_tera,
+        };
+        let market = market.get_or_insert_with(|| {
+            Market::new(pricing, seats.iter().filter_map(|seat| offer(session, seat)))
+        });
+        market.find(ask, draw, |place| offer(session, seats.get(place)?), tries)
+    }
+
+    /// A node was given a run: it has less room, and its owner less stake for all its nodes.
+    pub(super) fn follow(&mut self, session: &Session<'_>, place: usize) {
+        let Self { seats, open, by_hour, by_tera, owners, .. } = self;
+        let seat = &mut seats[place];
+        seat.room = seat.room.saturating_sub(1);
+        if seat.room == 0 {
+            *open = open.saturating_sub(1);
+        }
+        let holding = owners.entry(seat.owner).or_default();
+        let stake = stake_step(stake_free(session, seat.stake));
+        let is_poorer = stake != holding.stake;
+        holding.stake = stake;
+        let places = if is_poorer { holding.places.as_slice() } else { &[place] };
+        for place in places {
+            let Some(offer) = offer(session, &seats[*place]) else { continue };
+            for market in [&mut *by_hour, &mut *by_tera].into_iter().flatten() {
+                market.update(*place, &offer);
+            }
+        }
+    }
+}
+
+/// What of an owner's stake stands for nothing yet.
+fn stake_free(session: &Session<'_>, stake: Slot) -> Amount {
+    session.tables.stakes.at(stake).map_or(Amount::ZERO, |stake| stake.free())
+}
+
+/// What a node offers now.
+fn offer<'a>(session: &'a Session<'_>, seat: &Seat) -> Option<Offer<'a>> {
+    let entry = session.tables.nodes.at(seat.node)?;
+    Some(Offer {
+        node: seat.id,
+        owner: entry.owner,
+        descriptor: &entry.descriptor,
+        running: u16::try_from(entry.runs.as_slice().len()).unwrap_or(u16::MAX),
+        is_present: entry.absent.is_none(),
+        credit: entry.credit(&session.params.capacity),
+        stake_free: stake_free(session, seat.stake),
+        reputation: seat.reputation,
+    })
+}
+
+/// All that rules look at of a job, owners that may not have it left out.
+fn asked(entry: &JobEntry, facts: Option<&ProgramFacts>, bond: Amount) -> Vec<u8> {
+    let spec = &entry.spec;
+    let mut bytes = Vec::new();
+    spec.needs.encode(&mut bytes);
+    spec.pay.encode(&mut bytes);
+    spec.run_max.encode(&mut bytes);
+    bond.encode(&mut bytes);
+    let work = facts.map(|facts| (facts.multiply_adds, facts.elements));
+    work.encode(&mut bytes);
+    bytes
+}
+
+/// The number by which equal nodes are drawn for the next run of a job.
+fn draw(job: &JobId, runs: usize) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *job.as_bytes();
+    u64::from_be_bytes([a, b, c, d, e, f, g, h]).wrapping_add(runs as u64)
+}

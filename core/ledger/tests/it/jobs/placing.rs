@@ -1,0 +1,120 @@
+//! Which nodes are given runs, and that no job waits that could be placed.
+
+use arbtest::arbitrary::{Result, Unstructured};
+use tg_ledger::{JobEntry, ListHead, ListOf, excluded, keys, run_bond};
+use tg_scheduler::{Ask, Offer, fit};
+use tg_types::{
+    AccountId, Action, Bps, JobId, JobSpec, NetworkKind, NodeDescriptor, Noun, StepJudge as _,
+    Tier, Work,
+};
+
+use crate::fleet::*;
+use crate::judge::TestJudge;
+use crate::world::*;
+
+#[test]
+fn runs_are_spread_over_equal_nodes() {
+    let mut world = World::staffed(3);
+    for number in 1..3 {
+        world.act(number, Action::ChangeNode { node: node(number), descriptor: offer(1) });
+    }
+    let tx = world.run(account(CLIENT), submit(vec![spec(Tier::Trusted); 6])).tx;
+    let mut counts = [0; 3];
+    for number in (0..6).flat_map(|place| world.runners(JobId::of(tx, place))) {
+        counts[usize::from(number)] += 1;
+    }
+    assert_eq!(counts, [2; 3]);
+}
+
+/// Goal: one run may use up what another one needs. Method: the cheapest node's owner has stake for
+/// one run and a bit; both of its nodes are passed over from the second job on.
+#[test]
+fn owner_without_stake_left_is_passed_over_with_all_nodes() {
+    let bond = run_bond(job_params().run_bond, &spec(Tier::Trusted));
+    let mut world = World::staffed_with(busy_params(), NetworkKind::Local, 0);
+    let poor = [world.staff(0, 0, bond.units() * 3 / 2), world.staff(2, 2, STAKE)].concat();
+    world.block(&poor);
+    let second = world.staff(1, 0, 1);
+    world.block(&second);
+    let tx = world.run(account(CLIENT), submit(vec![spec(Tier::Trusted); 3])).tx;
+    let runners: Vec<u8> = (0..3).flat_map(|place| world.runners(JobId::of(tx, place))).collect();
+    assert_eq!(runners.len(), 3);
+    assert_eq!(runners.iter().filter(|number| **number < 2).count(), 1, "{runners:?}");
+}
+
+fn any_node(u: &mut Unstructured<'_>) -> Result<NodeDescriptor> {
+    Ok(NodeDescriptor {
+        region: u.choose(&["north", "south"])?.parse().expect("a name"),
+        slots: u.int_in_range(1..=3)?,
+        is_open: u.ratio(9, 10)?,
+        ..offer(u.int_in_range(1..=12_000)?)
+    })
+}
+
+fn any_job(u: &mut Unstructured<'_>) -> Result<JobSpec> {
+    let tier = *u.choose(&[Tier::Trusted, Tier::Audit, Tier::Redundant { replicas: 3 }])?;
+    let mut spec = JobSpec { pay: units(u.int_in_range(100..=PAY)?), ..spec(tier) };
+    if u.ratio(1, 3)? {
+        spec.needs.region = Some(u.choose(&["north", "west"])?.parse().expect("a name"));
+    }
+    spec.needs.memory_mib_min = *u.choose(&[0, 1_024, 1_025])?;
+    Ok(spec)
+}
+
+/// Whether a node could be given one more run of a job, by the rules alone.
+fn could_run(world: &World, entry: &JobEntry, id: &[u8; 32]) -> bool {
+    let params = world.rules.genesis.params();
+    let facts = match entry.spec.work {
+        Work::Tensor { .. } => TestJudge.facts(PROGRAM),
+        Work::Opaque { .. } => None,
+    };
+    let excluded: Vec<AccountId> = excluded(entry);
+    let bond = run_bond(params.jobs.run_bond, &entry.spec);
+    let ask = Ask { spec: &entry.spec, facts: facts.as_ref(), bond, excluded: &excluded };
+    let id = tg_types::NodeId::new(*id);
+    let node = world.node(&id).expect("it is there");
+    let offer = Offer {
+        node: id,
+        owner: node.owner,
+        descriptor: &node.descriptor,
+        running: u16::try_from(node.runs.as_slice().len()).expect("few"),
+        is_present: node.absent.is_none(),
+        credit: node.credit(&params.capacity),
+        stake_free: world.stake(&node.owner).free(),
+        reputation: Bps::ZERO,
+    };
+    fit(&ask, &offer).is_ok()
+}
+
+/// Goal: no job waits that a node could run, whatever was placed before it. Method: random nodes
+/// and jobs; whenever a block has looked at the whole queue, all nodes are held against all jobs
+/// that wait, by the rules alone.
+#[test]
+fn prop_job_that_waits_fits_no_node() {
+    arbtest::arbtest(|u| {
+        let mut world = World::staffed_with(busy_params(), NetworkKind::Local, 5);
+        for _ in 0..u.int_in_range(1..=5)? {
+            let change = |number| {
+                let (node, descriptor) = (node(number), any_node(u)?);
+                Ok(world.tx(voice(number), Action::ChangeNode { node, descriptor }))
+            };
+            let mut txs = (0..5).map(change).collect::<Result<Vec<_>>>()?;
+            let jobs = (0..8).map(|_| any_job(u)).collect::<Result<Vec<_>>>()?;
+            txs.push(world.tx(account(CLIENT), submit(jobs)));
+            let from = world.cursor().queue_place;
+            world.block(&txs);
+            let head: ListHead = world.entry(&keys::list_head(ListOf::Queue)).expect("jobs came");
+            if (head.first + 1..head.next).contains(&from) {
+                continue; // the block has begun in the middle
+            }
+            let nodes = world.ids(Noun::Node);
+            for job in world.ids(Noun::Job) {
+                let entry = world.known(JobId::new(job));
+                let waits = entry.queue_place.is_some();
+                let fitting = nodes.iter().filter(|id| could_run(&world, &entry, id));
+                assert!(!waits || fitting.count() == 0, "{entry:?}");
+            }
+        }
+        Ok(())
+    });
+}

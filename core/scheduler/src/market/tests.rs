@@ -1,0 +1,169 @@
+//! Which of the nodes that fit is given a run.
+
+use super::{Market, quarter_octaves};
+use crate::tests::{ask, descriptor, device, name, offer, owner, proved, spec};
+use crate::{Ask, Credit, Offer, Pricing, fit};
+use arbtest::arbitrary::{Result, Unstructured};
+use std::cell::Cell;
+use tg_types::{
+    Amount, Bps, Device, DeviceKind, Features, Hash32, JobSpec, List, NodeDescriptor, ProgramFacts,
+    Proved, Work,
+};
+
+/// The node that a new market chooses.
+fn chosen(spec: &JobSpec, offers: &[Offer<'_>]) -> Option<usize> {
+    let mut market = Market::new(Pricing::Hour, offers.iter().copied());
+    market.find(&ask(spec), 7, |place| offers.get(place).copied(), &Cell::new(0))
+}
+
+#[test]
+fn small_job_spares_the_large_device_and_price_reputation_and_load_decide_the_rest() {
+    let large = descriptor(device(DeviceKind::Gpu, "NVIDIA H100 80GB HBM3", 80_000), 800);
+    let cheap = descriptor(device(DeviceKind::Gpu, "NVIDIA GeForce RTX 4090", 24_000), 500);
+    let dear = NodeDescriptor { price_per_hour: Amount::constant(900), ..cheap.clone() };
+    let mut spec = spec();
+    let all = [offer(1, &large), offer(2, &dear), offer(3, &cheap)];
+    spec.needs.memory_mib_min = 16_000;
+    assert_eq!(chosen(&spec, &all), Some(2));
+    assert_eq!(chosen(&spec, &all[..2]), Some(1));
+    spec.needs.memory_mib_min = 40_000;
+    assert_eq!(chosen(&spec, &all), Some(0));
+    spec.needs.memory_mib_min = 90_000;
+    assert_eq!(chosen(&spec, &all), None);
+    spec.needs.memory_mib_min = 0;
+    let doubted = Offer { reputation: Bps::ZERO, ..offer(4, &cheap) };
+    let busy = Offer { running: 1, ..offer(5, &cheap) };
+    assert_eq!(chosen(&spec, &[doubted, offer(3, &cheap), busy]), Some(1));
+}
+
+/// Goal: jobs of one kind spread over equal nodes. Method: draws with many numbers.
+#[test]
+fn equal_nodes_are_drawn_evenly() {
+    let same = descriptor(device(DeviceKind::Cpu, "epyc", 64_000), 500);
+    let offers: Vec<Offer<'_>> = (0..4).map(|number| offer(number, &same)).collect();
+    let mut market = Market::new(Pricing::Hour, offers.iter().copied());
+    let mut counts = [0; 4];
+    for draw in 0..400 {
+        let get = |place: usize| offers.get(place).copied();
+        let found = market.find(&ask(&spec()), draw, get, &Cell::new(0)).expect("one fits");
+        counts[found] += 1;
+    }
+    assert!(counts.iter().all(|count| (60..140).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn steps_of_prices_never_fall_and_four_are_an_octave() {
+    let numbers = (0..2_000).chain([1 << 40, (1 << 40) + 1, u64::MAX - 1, u64::MAX]);
+    let steps: Vec<i64> = numbers.map(quarter_octaves).collect();
+    assert!(steps.is_sorted());
+    assert_eq!([1, 2, 5, 6, 7, 8].map(quarter_octaves), [0, 4, 9, 10, 11, 12]);
+}
+
+/// A random node: what it offers, and what was shown of its devices.
+struct Drawn {
+    descriptor: NodeDescriptor,
+    shown: Option<Vec<Proved>>,
+    owner: u8,
+    running: u16,
+    is_present: bool,
+}
+
+const MODELS: [&str; 4] = ["NVIDIA A100-SXM4-80GB", "NVIDIA GeForce RTX 4090", "RTX 4090", "odd"];
+const REGIONS: [&str; 3] = ["eu", "us", "mars"];
+
+fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
+    let mut devices: Vec<Device> = Vec::new();
+    for _ in 0..u.int_in_range(1..=3)? {
+        let kind = *u.choose(&[DeviceKind::Cpu, DeviceKind::Gpu, DeviceKind::Accelerator])?;
+        let mut one = device(kind, u.choose(&MODELS)?, *u.choose(&[8, 24_000, 90_000])?);
+        if u.arbitrary()? {
+            one.features = Features::TENSOR_CORES;
+        }
+        devices.push(one);
+    }
+    let places = 0..u8::try_from(devices.len()).expect("few");
+    let shown = u.arbitrary::<bool>()?.then(|| {
+        let shown = places.filter_map(|place| {
+            let mib = *u.choose(&[None, Some(8), Some(30_000), Some(90_000)]).ok()?;
+            Some(proved(place, mib?))
+        });
+        shown.collect()
+    });
+    let mut node = descriptor(devices[0].clone(), u.int_in_range(0..=1_200)?);
+    node.devices = List::new(devices).expect("few");
+    node.price_per_tera = Amount::constant(u.int_in_range(0..=1_200)?);
+    node.region = name(u.choose(&REGIONS[..2])?);
+    node.is_open = u.ratio(9, 10)?;
+    let (owner, running) = (u.int_in_range(1..=4)?, u.int_in_range(0..=2)?);
+    Ok(Drawn { descriptor: node, shown, owner, running, is_present: u.ratio(9, 10)? })
+}
+
+fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<ProgramFacts>)> {
+    let mut spec = spec();
+    spec.pay = Amount::constant(u.int_in_range(0..=1_200)?);
+    let needs = &mut spec.needs;
+    needs.memory_mib_min = *u.choose(&[0, 8, 9, 24_000, 30_000, 100_000])?;
+    needs.kind = *u.choose(&[None, Some(DeviceKind::Gpu), Some(DeviceKind::Accelerator)])?;
+    needs.model = u.choose(&[None, Some("4090"), Some("a100"), Some("odd")])?.map(name);
+    needs.region = if u.ratio(1, 3)? { Some(name(u.choose(&REGIONS)?)) } else { None };
+    needs.features = *u.choose(&[Features::NONE, Features::TENSOR_CORES])?;
+    let id = Hash32::new([0; 32]);
+    if u.arbitrary()? {
+        spec.work = Work::Tensor { program: id, weights: id, inputs: id, salt: id };
+    }
+    let multiply_adds = *u.choose(&[0, 1, 1_000_000_000_000])?;
+    let facts = ProgramFacts { id, multiply_adds, operations: 1, elements: 0 };
+    Ok((spec, u.arbitrary::<bool>()?.then_some(facts)))
+}
+
+/// Goal: a node is chosen exactly if one fits, and it fits; a market that followed all runs so far
+/// decides as one made anew. Method: random fleets and jobs; every run takes a slot and stake.
+#[test]
+fn prop_choice_fits_and_a_new_market_decides_the_same() {
+    arbtest::arbtest(|u| {
+        let mut nodes = Vec::new();
+        for _ in 0..u.int_in_range(0..=8)? {
+            nodes.push(random_node(u)?);
+        }
+        let mut stakes = [0; 5];
+        for stake in &mut stakes {
+            *stake = *u.choose(&[0, 19_999, 20_000, 33_000, 90_000])?;
+        }
+        let mut markets = [None, None];
+        for _ in 0..u.int_in_range(0..=8)? {
+            let offers: Vec<Offer<'_>> = nodes.iter().map(|node| offer_of(node, &stakes)).collect();
+            let (spec, facts) = random_job(u)?;
+            let excluded = [owner(u.int_in_range(1..=9)?)];
+            let ask = Ask { facts: facts.as_ref(), excluded: &excluded, ..ask(&spec) };
+            let pricing = Pricing::of_job(&spec, ask.facts);
+            let made = || Market::new(pricing, offers.iter().copied());
+            let market: &mut Market = markets[pricing as usize].get_or_insert_with(made);
+            let (draw, tries) = (u.arbitrary()?, Cell::new(0));
+            let found = market.find(&ask, draw, |place| offers.get(place).copied(), &tries);
+            let again = made().find(&ask, draw, |place| offers.get(place).copied(), &tries);
+            assert_eq!(found, again);
+            let fits = offers.iter().any(|offer| fit(&ask, offer).is_ok());
+            assert_eq!(found.is_some(), fits, "{ask:?}");
+            let Some(place) = found else { continue };
+            assert_eq!(fit(&ask, &offers[place]), Ok(()));
+            nodes[place].running += 1;
+            stakes[usize::from(nodes[place].owner)] -= 20_000;
+            for (place, node) in nodes.iter().enumerate() {
+                for market in markets.iter_mut().flatten() {
+                    market.update(place, &offer_of(node, &stakes));
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+fn offer_of<'a>(node: &'a Drawn, stakes: &[u64; 5]) -> Offer<'a> {
+    Offer {
+        running: node.running,
+        is_present: node.is_present,
+        credit: node.shown.as_deref().map_or(Credit::Claims, Credit::Shown),
+        stake_free: Amount::constant(stakes[usize::from(node.owner)]),
+        ..offer(node.owner, &node.descriptor)
+    }
+}

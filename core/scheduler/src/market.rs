@@ -1,8 +1,9 @@
 //! Jobs and nodes of the ledger in the terms of the index: which node is given a run.
 //!
 //! The rules decide exactly ([`fit`]); the index only knows steps and numbers of what they are
-//! about, chosen so that it never leaves out a node that fits. It offers nodes in the order of
-//! their scores, and the first that fits has the run: the best of all that fit.
+//! about, chosen so that it never leaves out a node that fits. It walks down its rankings and asks
+//! the rules about every node that would be better than the best so far: what it finds is the best
+//! of all that fit.
 //!
 //! A market is made of what nodes offer and of nothing else. One made anew decides the same.
 

@@ -12,8 +12,7 @@ use tg_types::{
 
 /// The node that a new market chooses.
 fn chosen(spec: &JobSpec, offers: &[Offer<'_>]) -> Option<usize> {
-    let mut market = Market::new(Pricing::Hour, offers.iter().copied());
-    market.find(&ask(spec), 7, |place| offers.get(place).copied(), &Cell::new(0))
+    among(Market::new(Pricing::Hour, offers.iter().copied()), &ask(spec), 7, offers)
 }
 
 #[test]
@@ -116,8 +115,9 @@ fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<ProgramFacts>
     Ok((spec, u.arbitrary::<bool>()?.then_some(facts)))
 }
 
-/// Goal: a node is chosen exactly if one fits, and it fits; a market that followed all runs so far
-/// decides as one made anew. Method: random fleets and jobs; every run takes a slot and stake.
+/// Goal: a node is chosen exactly if one fits; it fits, and those that do not fit have no part in
+/// the choice; a market that followed all runs so far decides as one made anew. Method: random
+/// fleets and jobs; every run takes a slot and stake.
 #[test]
 fn prop_choice_fits_and_a_new_market_decides_the_same() {
     arbtest::arbtest(|u| {
@@ -140,10 +140,13 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
             let market: &mut Market = markets[pricing as usize].get_or_insert_with(made);
             let (draw, tries) = (u.arbitrary()?, Cell::new(0));
             let found = market.find(&ask, draw, |place| offers.get(place).copied(), &tries);
-            let again = made().find(&ask, draw, |place| offers.get(place).copied(), &tries);
+            let again = among(made(), &ask, draw, &offers);
             assert_eq!(found, again);
-            let fits = offers.iter().any(|offer| fit(&ask, offer).is_ok());
-            assert_eq!(found.is_some(), fits, "{ask:?}");
+            let is_fit = |offer: &Offer<'_>| fit(&ask, offer).is_ok();
+            let rest = offers.iter().map(|it| Offer { is_present: is_fit(it), ..*it });
+            let rest = Market::new(pricing, rest);
+            assert_eq!(found, among(rest, &ask, draw, &offers), "as if others were away");
+            assert_eq!(found.is_some(), offers.iter().any(is_fit), "{ask:?}");
             let Some(place) = found else { continue };
             assert_eq!(fit(&ask, &offers[place]), Ok(()));
             nodes[place].running += 1;
@@ -156,6 +159,11 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
         }
         Ok(())
     });
+}
+
+/// The node that a market chooses.
+fn among(mut market: Market, ask: &Ask<'_>, draw: u64, offers: &[Offer<'_>]) -> Option<usize> {
+    market.find(ask, draw, |place| offers.get(place).copied(), &Cell::new(0))
 }
 
 fn offer_of<'a>(node: &'a Drawn, stakes: &[u64; 5]) -> Offer<'a> {

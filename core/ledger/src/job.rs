@@ -24,7 +24,7 @@ pub(crate) mod run;
 pub(crate) mod settle;
 
 pub use complaint::{ComplaintEntry, Verdict};
-pub use prove::awaits_result;
+pub use prove::{awaits_result, check_shown};
 pub use record::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
 
 use tg_types::genesis::NetworkKind;

@@ -61,7 +61,7 @@ pub use job::kept as job_kept;
 pub use job::place::{excluded, run_bond};
 pub use job::{
     Check, CheckState, Checks, ComplaintEntry, Draw, JobEntry, Run, RunState, Runs, Verdict,
-    awaits_result,
+    awaits_result, check_shown,
 };
 pub use list::{LIST_PAGE_MAX, ListHead, ListItems, ListOf, ListPage};
 pub use log::LogEntry;

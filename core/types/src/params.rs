@@ -7,7 +7,7 @@
 use crate::amount::{Amount, Bps};
 use crate::job::{CHECK_ROUNDS_MAX, Extent, Tier};
 use crate::tick::DurationMs;
-use crate::tx::{PROOF_TX_BYTES_MAX, TX_BYTES_MAX};
+use crate::tx::PROOF_TX_BYTES_MAX;
 use crate::wire;
 
 wire! {
@@ -460,7 +460,8 @@ impl Params {
         if burn.plus(treasury).is_err() {
             return Err(ParamsError::FeeShares { burn, treasury });
         }
-        let tx_bytes = u64::try_from(TX_BYTES_MAX).unwrap_or(u64::MAX);
+        // Whatever may be sent must find room in a block.
+        let tx_bytes = u64::try_from(PROOF_TX_BYTES_MAX).unwrap_or(u64::MAX);
         // Stake must not leave before what it stands for can no longer be complained about.
         let unbonding_min = self.jobs.complaints_last().get();
         let bounds = [
@@ -598,7 +599,7 @@ mod tests {
             ("seen_retention", Params { seen_retention: DurationMs::ZERO, ..local() }),
             ("tick_step_max", Params { tick_step_max: DurationMs::ZERO, ..local() }),
             ("block_tx_max", Params { block_tx_max: 0, ..local() }),
-            ("block_bytes_max", Params { block_bytes_max: 16_383, ..local() }),
+            ("block_bytes_max", Params { block_bytes_max: (2 << 20) - 1, ..local() }),
             ("block_bytes_max", Params { block_bytes_max: u32::MAX, ..local() }),
             ("tx_per_second_max", Params { tx_per_second_max: 0, ..local() }),
             ("expiry_heights_max", Params { expiry_heights_max: 0, ..local() }),

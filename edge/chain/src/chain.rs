@@ -18,7 +18,7 @@ use crate::{
 use bytes::Bytes;
 use std::{collections::BTreeMap, sync::Arc};
 use tg_bft::handle::{Node, ScannedEntry, Stopped};
-use tg_ledger::{AccountEntry, Cursor, JobEntry, Totals, awaits_result, fee_floor, keys};
+use tg_ledger::{AccountEntry, Cursor, JobEntry, Totals, check_shown, fee_floor, keys};
 use tg_types::{
     codec::{Decode, DecodeError},
     genesis::Genesis,
@@ -220,7 +220,7 @@ impl Chain {
             .map(|(tx, is_awaited)| {
                 let account = accounts.get(&tx.body().sender);
                 self.admissible(&tx, account, height)?;
-                if is_awaited { Ok(tx) } else { Err(Reason::ResultNotAwaited) }
+                is_awaited.map(|()| tx)
             })
             .collect();
         let good = verdicts.iter().filter_map(|verdict| verdict.as_ref().ok()).cloned();
@@ -239,19 +239,20 @@ impl Chain {
     }
 
     /// Whether the ledger waits for what transactions show that take one of the few places for
-    /// proofs in a block. What waits for nothing must not fill the pool either. What other nodes
-    /// have admitted is not looked at again: this node may be a block behind them.
-    async fn awaited(&self, txs: &[CheckedTx]) -> Result<Vec<bool>, ChainError> {
+    /// proofs in a block. What nobody waits for, or what is longer than it can have to be, must not
+    /// fill the pool either. What other nodes have admitted is not looked at again: this node may
+    /// be a block behind them.
+    async fn awaited(&self, txs: &[CheckedTx]) -> Result<Vec<Result<(), Reason>>, ChainError> {
         let mut awaited = Vec::with_capacity(txs.len());
         for tx in txs {
             let body = tx.body();
-            let Action::ProveResult { job, .. } = &body.action else {
-                awaited.push(true);
+            let Action::ProveResult { job, shown, .. } = &body.action else {
+                awaited.push(Ok(()));
                 continue;
             };
             let node = NodeId::new(*body.sender.as_bytes());
             let entry: Option<JobEntry> = self.entry(keys::job(job)).await?;
-            awaited.push(entry.is_some_and(|entry| awaits_result(&entry, &node)));
+            awaited.push(check_shown(entry.as_ref(), &node, shown.as_slice().len()));
         }
         Ok(awaited)
     }
@@ -273,6 +274,9 @@ impl Chain {
         }
         if body.fee < fee_floor(params, tx.size_bytes(), &body.action) {
             return Err(Reason::FeeTooLow);
+        }
+        if body.action.proof_cost().is_some_and(|cost| cost > params.jobs.proof_cost_max) {
+            return Err(Reason::ProofLimit);
         }
         let Some(account) = account else { return Err(Reason::FeeNotCovered) };
         if account.balance < body.fee {

@@ -5,8 +5,9 @@
 //! A node that signs a result which does not pass has shown its own lie, and loses its bond. So
 //! whatever may happen to an honest node must be refused before: all sizes, costs and vouchers.
 //!
-//! Blocks have room for few of these transactions, so one that nobody waits for is not even
-//! admitted: it takes no place, and whoever shows a result twice does not pay for it.
+//! Blocks have room for few of these transactions, so one that nobody waits for, or that is longer
+//! than its job can need, is not even admitted: it takes no place, and whoever shows a result twice
+//! does not pay for it.
 
 use tg_types::hash::sha256;
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId};
@@ -41,16 +42,29 @@ pub fn awaits_result(entry: &JobEntry, node: &NodeId) -> bool {
     entry.spec.tier.is_shown() && entry.runs.as_slice().iter().any(is_placed)
 }
 
-/// Refuses what takes no place in a block: a result that nobody waits for.
+/// Whether a job waits for so many bytes that this node shows. More than a result of its tier can
+/// need would keep others out of the block.
+pub fn check_shown(
+    entry: Option<&JobEntry>,
+    node: &NodeId,
+    shown_bytes: usize,
+) -> Result<(), Reason> {
+    let entry = entry.filter(|entry| awaits_result(entry, node));
+    // The number of a run does not change how long its result may be.
+    let by = entry.and_then(|entry| entry.spec.tier.shown_by(0)).ok_or(Reason::ResultNotAwaited)?;
+    if shown_bytes > by.bytes_max() { Err(Reason::TxTooLarge) } else { Ok(()) }
+}
+
+/// Refuses what takes no place in a block: a result that nobody waits for, or a longer one.
 pub(crate) fn check_awaited(
     session: &mut Session<'_>,
     sender: &AccountId,
     job: &JobId,
+    shown_bytes: usize,
 ) -> Result<(), Fail> {
     let node = NodeId::new(*sender.as_bytes());
     let entry = session.tables.jobs.get(job.as_bytes())?;
-    let is_awaited = entry.is_some_and(|entry| awaits_result(entry, &node));
-    if is_awaited { Ok(()) } else { Err(Reason::ResultNotAwaited.into()) }
+    Ok(check_shown(entry, &node, shown_bytes)?)
 }
 
 /// Takes a result that is shown to be right, and settles its job; or takes the bond of whoever
@@ -62,9 +76,6 @@ pub(crate) fn prove(session: &mut Session<'_>, call: &Call, shown: &Shown<'_>) -
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     let run = entry.run_of(&node).cloned().ok_or(Reason::RunUnknown)?;
     let claim = claim(session, &entry, shown, &node).ok_or(Reason::RunNotThere)?;
-    if shown.bytes.len() > claim.by.bytes_max() {
-        return Err(Reason::TxTooLarge.into());
-    }
     let costs = program::costs(session, &claim.program)?.ok_or(Reason::ProgramUnknown)?;
     if costs.by(claim.by) != Some(shown.cost) {
         return Err(Reason::ProofCostWrong.into());

@@ -131,14 +131,14 @@ fn blocks_together_keep_to_the_rate() {
 #[test]
 fn block_with_too_many_bytes_is_refused() {
     let world = World::new();
-    let evidence = Bytes::new(vec![0; 1_024]).expect("as long as allowed");
+    let openings = Bytes::new(vec![0; 14 * 1_024]).expect("as long as allowed");
     let body = |n| TxBody {
         nonce: tg_types::Nonce::new(n),
-        ..world.body(account(0), Action::SubmitEvidence { evidence: evidence.clone() })
+        ..world.body(account(0), Action::ShowCapacity { openings: openings.clone() })
     };
-    let txs: Vec<_> = (0..100).map(|n| world.sign(body(n))).collect();
+    let txs: Vec<_> = (0..150).map(|n| world.sign(body(n))).collect();
     let bytes = txs.iter().map(|tx| u64::from(tx.size_bytes())).sum();
-    let too_many = ApplyError::TooManyBytes { bytes, max: 64 * 1024 };
+    let too_many = ApplyError::TooManyBytes { bytes, max: 2 * 1024 * 1024 };
     assert_eq!(world.try_block(&txs), Err(too_many));
 }
 

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries f1eae2f38b3482b9d2d72049e073ba36fce9ae6a01a40c0878767b9ee107d173"]
+    expect!["127 entries 7647cea996f04f997668ee2fb75a5e345d4390580bab3ac2a1cbf751f887dfaa"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -171,7 +171,7 @@ pub(crate) fn params() -> Params {
         absence_epoch: DurationMs::new(4_000),
         job_expires_max: DurationMs::new(20_000),
         block_tx_max: 150,
-        block_bytes_max: 64 * 1024,
+        block_bytes_max: 2 * 1024 * 1024,
         tx_per_second_max: 1_000,
         expiry_heights_max: 50,
         seen_retention: DurationMs::new(3_000),

@@ -120,9 +120,7 @@ fn jobs_with_many_dates_are_loaded_in_a_few_rounds() {
 /// sixteen pages of the queue, which nobody could know before.
 #[test]
 fn queue_that_grows_by_many_pages_is_loaded_in_a_few_rounds() {
-    let mut params = roomy_params();
-    params.block_bytes_max = 1024 * 1024;
-    let mut world = World::with(params);
+    let mut world = World::with(roomy_params());
     let batch = || submit(vec![job_spec(10_000); 32]);
     let txs = world.txs(account(CLIENT), (0..40).map(|_| batch()).collect());
     apply_all(&mut world, &txs);

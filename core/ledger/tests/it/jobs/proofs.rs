@@ -341,7 +341,7 @@ fn large(world: &World, jobs: &[JobId], bytes: usize, cost: u64) -> Vec<CheckedT
 #[test]
 fn block_with_too_many_results_to_verify_is_refused() {
     let mut world = World::staffed_with(wide_params(), NetworkKind::Local, 5);
-    let jobs: Vec<JobId> = (0..4).map(|_| world.ask(spec(PROOF))).collect();
+    let jobs: Vec<JobId> = (0..4).map(|_| world.ask(spec(ZK))).collect();
     let check = |bytes: usize, cost: u64, fits: usize| {
         let txs = large(&world, &jobs[..=fits], bytes, cost);
         assert!(world.try_block(&txs[..fits]).is_ok());
@@ -358,15 +358,23 @@ fn block_with_too_many_results_to_verify_is_refused() {
 #[test]
 fn result_may_be_large_and_not_larger() {
     let mut world = World::staffed_with(wide_params(), NetworkKind::Local, 2);
-    for (tier, bytes, why) in [
-        (PROOF, SHOWN_OPENLY_BYTES_MAX, Reason::ProofCostWrong),
-        (PROOF, SHOWN_OPENLY_BYTES_MAX + 1, Reason::TxTooLarge),
-        (ZK, SHOWN_BYTES_MAX, Reason::ProofCostWrong),
+    for (tier, most) in [
+        (PROOF, SHOWN_OPENLY_BYTES_MAX),
+        (Tier::Rerun, SHOWN_OPENLY_BYTES_MAX),
+        (ZK, SHOWN_BYTES_MAX),
     ] {
         let job = world.ask(spec(tier));
-        let txs = large(&world, &[job], bytes, 100);
+        if most < SHOWN_BYTES_MAX {
+            // It takes no place in a block and costs nothing.
+            let longer = large(&world, &[job], most + 1, 100);
+            world.refuse(&longer[0], Reason::TxTooLarge);
+            let Built { included, refused, .. } = world.build(&longer);
+            assert_eq!((included, refused), (vec![], vec![(0, Reason::TxTooLarge)]));
+        }
+        let txs = large(&world, &[job], most, 100);
         assert!(usize::try_from(txs[0].size_bytes()).is_ok_and(|size| size <= PROOF_TX_BYTES_MAX));
-        assert_eq!(world.block(&txs).receipts[0].status, Status::Failed(why));
+        let status = world.block(&txs).receipts[0].status;
+        assert_eq!(status, Status::Failed(Reason::ProofCostWrong), "admitted");
     }
     assert!(Bytes::<SHOWN_BYTES_MAX>::new(vec![7; SHOWN_BYTES_MAX + 1]).is_err());
 }

@@ -199,9 +199,7 @@ fn transaction_that_vouchers_make_too_large_is_refused() {
 /// beyond it is not, and building leaves for later what does not fit.
 #[test]
 fn block_with_too_many_signatures_is_refused() {
-    let mut params = busy_params();
-    params.block_bytes_max = 1024 * 1024;
-    let world = World::with(params);
+    let world = World::with(busy_params());
     let voucher = world.voucher(&[0, 1, 2, 3], vec![package()]);
     let txs: Vec<_> = (0..65)
         .map(|number| {

@@ -10,7 +10,7 @@ use crate::job::prove;
 use crate::planted::planted;
 use crate::session::{Call, Session};
 use crate::slash::EVIDENCE_PER_BLOCK_MAX;
-use crate::{fee, seen};
+use crate::{fee, program, seen};
 
 /// Checks a transaction and changes nothing.
 pub(crate) fn check(session: &mut Session<'_>, tx: &CheckedTx) -> Result<(Call, Charge), Fail> {
@@ -29,6 +29,7 @@ pub(crate) fn check(session: &mut Session<'_>, tx: &CheckedTx) -> Result<(Call, 
     if let Action::ProveResult { job, shown, .. } = &body.action {
         prove::check_awaited(session, &body.sender, job, shown.as_slice().len())?;
     }
+    program::check_limit(session, &body.sender, &body.action)?;
     let is_evidence = matches!(body.action, Action::SubmitEvidence { .. });
     if is_evidence && session.evidence_count >= EVIDENCE_PER_BLOCK_MAX {
         return Err(Reason::EvidenceLimit.into());

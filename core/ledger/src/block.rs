@@ -2,10 +2,10 @@
 //! `build` picks from candidates what may be in a block and executes that. Both are the same loop
 //! over the same session and differ only in what an inadmissible transaction means.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tg_types::ids::Hash32;
-use tg_types::{BlockReceipt, CheckedTx, DurationMs, Height, Reason, Receipt, Tick};
+use tg_types::ids::{AccountId, Hash32};
+use tg_types::{BlockReceipt, CheckedTx, DurationMs, Height, Lane, Reason, Receipt, Tick};
 
 use crate::cursor::Cursor;
 use crate::error::{ApplyError, Fail, Stop};
@@ -75,6 +75,7 @@ pub fn build(
         proofs_max: Proofs::default(),
         included: Vec::new(),
         refused: Vec::new(),
+        waiting: BTreeSet::new(),
     };
     let applied = run(Session::new(rules, view, env), candidates, &mut picked)?;
     Ok(Built { included: picked.included, refused: picked.refused, applied })
@@ -86,13 +87,13 @@ trait Policy {
     fn limit(&mut self, limits: &Limits) -> Result<(), ApplyError>;
 
     /// Whether the transaction is tried at all.
-    fn wants(&self, tx: &CheckedTx) -> bool;
+    fn wants(&mut self, tx: &CheckedTx) -> bool;
 
     /// The transaction is in the block.
     fn include(&mut self, index: usize, tx: &CheckedTx);
 
     /// The transaction must not be in the block.
-    fn refuse(&mut self, index: usize, reason: Reason) -> Result<(), ApplyError>;
+    fn refuse(&mut self, index: usize, tx: &CheckedTx, reason: Reason) -> Result<(), ApplyError>;
 }
 
 /// All or nothing.
@@ -105,13 +106,13 @@ impl Policy for Whole<'_> {
         limits.check(self.txs)
     }
 
-    fn wants(&self, _tx: &CheckedTx) -> bool {
+    fn wants(&mut self, _tx: &CheckedTx) -> bool {
         true
     }
 
     fn include(&mut self, _index: usize, _tx: &CheckedTx) {}
 
-    fn refuse(&mut self, index: usize, reason: Reason) -> Result<(), ApplyError> {
+    fn refuse(&mut self, index: usize, _tx: &CheckedTx, reason: Reason) -> Result<(), ApplyError> {
         Err(ApplyError::InadmissibleTx { index, reason })
     }
 }
@@ -125,6 +126,13 @@ struct Picked {
     proofs_max: Proofs,
     included: Vec<usize>,
     refused: Vec<(usize, Reason)>,
+    /// Lanes in which something found no room. What comes behind it lacks no nonce, but waits.
+    waiting: BTreeSet<(AccountId, Lane)>,
+}
+
+/// Whether a transaction is refused by what else is in the block, so that the next may take it.
+const fn is_for_the_next(reason: Reason) -> bool {
+    matches!(reason, Reason::EvidenceLimit | Reason::ProgramLimit)
 }
 
 impl Policy for Picked {
@@ -136,12 +144,21 @@ impl Policy for Picked {
         Ok(())
     }
 
-    fn wants(&self, tx: &CheckedTx) -> bool {
+    fn wants(&mut self, tx: &CheckedTx) -> bool {
+        let lane = (tx.body().sender, tx.body().lane);
+        if self.waiting.contains(&lane) {
+            return false;
+        }
         let signatures = self.signatures.saturating_add(voucher::signatures_of(tx));
         let has_place = self.included.len() < self.budget.tx_max as usize
             && signatures <= VOUCHER_SIGNATURES_PER_BLOCK_MAX
             && self.proofs.with(tx).is_within(&self.proofs_max);
-        has_place && self.bytes + u64::from(tx.size_bytes()) <= self.budget.bytes_max.into()
+        let bytes = self.bytes + u64::from(tx.size_bytes());
+        let is_wanted = has_place && bytes <= self.budget.bytes_max.into();
+        if !is_wanted {
+            self.waiting.insert(lane);
+        }
+        is_wanted
     }
 
     fn include(&mut self, index: usize, tx: &CheckedTx) {
@@ -151,8 +168,12 @@ impl Policy for Picked {
         self.included.push(index);
     }
 
-    fn refuse(&mut self, index: usize, reason: Reason) -> Result<(), ApplyError> {
-        self.refused.push((index, reason));
+    fn refuse(&mut self, index: usize, tx: &CheckedTx, reason: Reason) -> Result<(), ApplyError> {
+        if is_for_the_next(reason) {
+            self.waiting.insert((tx.body().sender, tx.body().lane));
+        } else {
+            self.refused.push((index, reason));
+        }
         Ok(())
     }
 }
@@ -220,7 +241,7 @@ fn take_all(
             Err(Fail::Stop(Stop::Unknown(key))) => session.note_missing(key),
             Err(_) if session.check_complete().is_err() => {}
             Err(Fail::Stop(Stop::Fatal(error))) => return Err(error.into()),
-            Err(Fail::Refused(reason)) => policy.refuse(index, reason)?,
+            Err(Fail::Refused(reason)) => policy.refuse(index, tx, reason)?,
         }
     }
     session.check_complete()

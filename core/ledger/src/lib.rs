@@ -69,7 +69,7 @@ pub use node::{NodeEntry, NodeRuns};
 pub use params::ParamsEntry;
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedBug;
-pub use program::{DraftEntry, PieceEntry, ProgramEntry};
+pub use program::{DraftEntry, PROGRAMS_PER_BLOCK_MAX, PieceEntry, ProgramEntry};
 pub use reads::reads;
 pub use reputation::{HALF_LIFE, Reputation};
 pub use rules::{BlockEnv, Budget, Rules};

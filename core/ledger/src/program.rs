@@ -7,14 +7,18 @@
 //! the whole, and a draft that is no program is forgotten. That is the one change a refusal makes
 //! here; otherwise its sender could have it read again and again for the price of one piece.
 
-use tg_types::ids::{Hash32, Noun, StateKey};
+use tg_types::ids::{AccountId, Hash32, Noun, StateKey};
 use tg_types::tx::{PROGRAM_PIECES_MAX, ProgramPiece};
-use tg_types::{Event, ProgramFacts, Reason, VerifyCosts};
+use tg_types::{Action, Event, ProgramFacts, Reason, VerifyCosts};
 
 use crate::entry::{Entry, entry, key_of};
 use crate::error::{ApplyError, Fail, Stop};
 use crate::keys;
 use crate::session::{Call, Session};
+
+/// The most programs that a block reads and plans. Planning a large one takes every validator tens
+/// of milliseconds, which no fee of its size measures; the rest wait for the next block.
+pub const PROGRAMS_PER_BLOCK_MAX: u32 = 4;
 
 entry! {
     /// A program on record.
@@ -84,6 +88,25 @@ pub(crate) struct Piece<'a> {
     pub(crate) bytes: &'a ProgramPiece,
 }
 
+/// Refuses the last piece of a program in a block that has planned as many as it may.
+pub(crate) fn check_limit(
+    session: &mut Session<'_>,
+    sender: &AccountId,
+    action: &Action,
+) -> Result<(), Fail> {
+    let Action::PutProgram { program, piece, pieces, .. } = action else { return Ok(()) };
+    if session.programs_count < PROGRAMS_PER_BLOCK_MAX
+        || session.tables.programs.get(program.as_bytes())?.is_some()
+    {
+        return Ok(());
+    }
+    let draft = session.tables.drafts.get(&keys::draft_id(sender, program))?.copied();
+    let others =
+        draft.map_or(0, |draft| draft.present & !1_u32.checked_shl((*piece).into()).unwrap_or(0));
+    let is_last = others.count_ones() + 1 >= u32::from(*pieces);
+    if is_last { Err(Reason::ProgramLimit.into()) } else { Ok(()) }
+}
+
 /// Takes a piece in; the last one completes the program.
 pub(crate) fn put(session: &mut Session<'_>, call: &Call, new: &Piece<'_>) -> Result<(), Fail> {
     let Piece { program, piece, pieces, bytes } = *new;
@@ -135,6 +158,7 @@ fn complete(
     let whole: Vec<u8> = parts.iter().flat_map(|part| part.as_slice().iter().copied()).collect();
     let facts = session.rules.judge.facts(&whole).filter(|facts| facts.id == *program);
 
+    session.programs_count += 1;
     session.tables.drafts.put(draft, None)?;
     for id in ids {
         session.tables.pieces.put(id, None)?;

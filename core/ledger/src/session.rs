@@ -120,6 +120,8 @@ pub(crate) struct Session<'a> {
     pub(crate) fees: Amount,
     /// Pieces of evidence judged so far.
     pub(crate) evidence_count: u32,
+    /// Programs completed so far.
+    pub(crate) programs_count: u32,
     /// All nodes, once they were needed; see [`node::all`].
     pub(crate) nodes: Option<Arc<[NodeId]>>,
     /// Their owners, once they were needed; see [`node::owners`].
@@ -152,6 +154,7 @@ impl<'a> Session<'a> {
             tables: Tables::new(view),
             fees: Amount::ZERO,
             evidence_count: 0,
+            programs_count: 0,
             nodes: None,
             owners: None,
             are_nodes_loaded: false,

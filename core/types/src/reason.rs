@@ -74,6 +74,7 @@ reasons! {
     ProofLimit = 117, "proof_limit", "The block holds as many results as it may have verified.";
     ResultNotAwaited = 118, "result_not_awaited",
         "The sender has no run whose result is to be shown by this transaction.";
+    ProgramLimit = 119, "program_limit", "The block holds as many programs as it may have planned.";
 
     BalanceTooLow = 200, "balance_too_low", "The balance does not cover the amount.";
     AmountZero = 201, "amount_zero", "The amount is zero.";

@@ -134,7 +134,7 @@ fn evidence_beyond_the_bound_is_refused() {
     let invalid = Err(ApplyError::InadmissibleTx { index: count, reason });
     assert_eq!(world.try_block(&txs), invalid);
     let built = world.build(&txs);
-    assert_eq!((built.included.len(), built.refused), (count, vec![(count, reason)]));
+    assert_eq!((built.included.len(), built.refused), (count, vec![]), "the rest waits");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tg_types::{
 type Endings = BTreeMap<Reason, u64>;
 
 /// Every way in which a transaction can end in the ledger.
-const LEDGER_ENDINGS: [Reason; 62] = [
+const LEDGER_ENDINGS: [Reason; 63] = [
     Reason::NonceTooLow,
     Reason::NonceTooHigh,
     Reason::FeeTooLow,
@@ -27,6 +27,7 @@ const LEDGER_ENDINGS: [Reason; 62] = [
     Reason::ExpiresTooFar,
     Reason::IdempotencySeen,
     Reason::EvidenceLimit,
+    Reason::ProgramLimit,
     Reason::BalanceTooLow,
     Reason::AmountZero,
     Reason::SelfTransfer,
@@ -413,6 +414,7 @@ fn histories_reach_almost_every_ending() {
     }
     let special = [
         Reason::EvidenceLimit,
+        Reason::ProgramLimit,
         Reason::UnbondingFull,
         Reason::JobExists,
         Reason::NodesFull,

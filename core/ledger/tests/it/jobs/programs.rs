@@ -1,6 +1,6 @@
 //! Programs on record: pieces in any order, from anybody, right and wrong.
 
-use tg_ledger::{ApplyError, PieceEntry, ProgramEntry, apply, keys};
+use tg_ledger::{ApplyError, PROGRAMS_PER_BLOCK_MAX, PieceEntry, ProgramEntry, apply, keys};
 use tg_types::ids::Noun;
 use tg_types::{Action, Amount, Bytes, Event, Hash32, JobSpec, Reason, Status, Tier, Work};
 
@@ -157,4 +157,38 @@ fn program_of_many_pieces_is_loaded_in_a_few_rounds() {
     }
     let entry = world.entry::<ProgramEntry>(&keys::program(&program_id(&program)));
     assert_eq!(entry.map(|entry| entry.pieces), Some(32));
+}
+
+/// Goal: a block plans no more programs than it has time for, and what finds no room is taken by
+/// the next one. Method: one program more than that, of one piece and of two, with a payment behind
+/// it in the same lane; building leaves both for later, applying refuses the block.
+#[test]
+fn program_beyond_the_bound_waits_for_the_next_block() {
+    let count = PROGRAMS_PER_BLOCK_MAX as usize;
+    let whole = |number: usize| format!("prog {number}").into_bytes();
+    for pieces in [1, 2] {
+        let mut world = World::new();
+        let last = whole(count);
+        let (first, second) = last.split_at(last.len() / 2);
+        if pieces == 2 {
+            world.succeed(account(1), piece(&last, 0, 2, first));
+        }
+        let mut txs = world.txs(
+            account(0),
+            (0..count).map(|number| piece(&whole(number), 0, 1, &whole(number))).collect(),
+        );
+        let more = if pieces == 2 { piece(&last, 1, 2, second) } else { piece(&last, 0, 1, &last) };
+        txs.extend(world.txs(account(1), vec![more, transfer(account(2), 1)]));
+        let reason = Reason::ProgramLimit;
+        let invalid = ApplyError::InadmissibleTx { index: count, reason };
+        assert_eq!(world.try_block(&txs), Err(invalid));
+        let built = world.build(&txs);
+        assert_eq!((built.included, built.refused), ((0..count).collect(), vec![]));
+        let on_record = piece(&whole(0), 0, 1, &whole(0));
+        let fifth = piece(b"prog of two", 0, 2, b"prog of ");
+        world.block(&[&txs[..count], &world.txs(account(2), vec![on_record, fifth])].concat());
+        assert_eq!(world.ids(Noun::Program).len(), count);
+        world.block(&txs[count..]);
+        assert_eq!(world.ids(Noun::Program).len(), count + 1);
+    }
 }

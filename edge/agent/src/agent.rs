@@ -383,7 +383,7 @@ impl State {
 
     /// Shows a result that was proven before, or begins the run.
     async fn run_or_show(&mut self, job: JobId) {
-        match self.notes.find_proof(&job) {
+        match self.notes.find_proof(&job).and_then(|proven| proven.whole) {
             Some(proof) => self.outbox.prove(proof).await,
             None => self.begin_run(job),
         }
@@ -666,9 +666,10 @@ impl State {
         }
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
         let (tools, busy) = (Arc::clone(&self.tools), Arc::clone(&self.busy));
+        let before = self.notes.find_proof(&job);
         self.tasks.spawn(async move {
             let _computing = busy;
-            let report = match work::run(&config, &tools, job).await {
+            let report = match work::run(&config, &tools, job, before).await {
                 Ok(ran) => Report::Ran(job, Box::new(ran)),
                 Err(error) => {
                     let why = error.source().map(ToString::to_string).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! What the node has promised or is about to show, kept on disk until it is settled. A result that
 //! is not shown costs half of its bond, and nothing but the commitment's own salt can show it: an
 //! agent that died in between must find it again. So must one that vouched for somebody's result,
-//! for it may have to defend that; and one that has proven its own need not do so twice. A defence
-//! reads the inputs again, so their key is noted as well where nobody but their owner could give it
-//! a second time.
+//! for it may have to defend that; and one that has proven its own must not do so twice: a proof
+//! that hides data may be made once. A defence reads the inputs again, so their key is noted as
+//! well where nobody but their owner could give it a second time.
 //!
 //! Notes are on the disk itself before anything follows from them, and for the agent's eyes only.
 
@@ -14,11 +14,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tg_privacy::ContentKey;
-use tg_types::{Action, CheckAnswer, Decode, Encode, JobId, RunResult, Voucher, wire};
+use tg_types::tx::ShownBytes;
+use tg_types::{Action, CheckAnswer, Decode, Encode, Hash32, JobId, RunResult, Voucher, wire};
 
-/// For how long a result that was proven may be shown. Validators keep its package on credit for
-/// ten minutes; a later run of the job needs one of its own.
-const PROOF_GOOD_FOR: Duration = Duration::from_secs(300);
+/// For how long a result that was proven may be shown with its package, which validators keep on
+/// credit for ten minutes. After that the proof is good with another package only.
+const PACKAGE_KEPT: Duration = Duration::from_secs(300);
 
 /// For how long notes about jobs are kept that nobody knows. A validator that has just started may
 /// not know a job yet.
@@ -54,6 +55,17 @@ wire! {
             salt: [u8; 32],
         } = 2,
     }
+}
+
+/// A result that was proven before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proven {
+    /// How it names its outputs.
+    pub(crate) output: Hash32,
+    /// What shows it to be right.
+    pub(crate) shown: ShownBytes,
+    /// All of it as it was sent, while validators hold its package; later it is packed again.
+    pub(crate) whole: Option<Action>,
 }
 
 /// Kinds of notes, by the ends of their names.
@@ -141,12 +153,16 @@ impl Notes {
         self.write(job, PROOF, &proof.to_bytes());
     }
 
-    /// What shows a result to be right, unless that was too long ago.
-    pub(crate) fn find_proof(&self, job: &JobId) -> Option<Action> {
-        self.age(job, PROOF).filter(|age| *age <= PROOF_GOOD_FOR)?;
+    /// What shows a result to be right, if that was noted: until the job or its run is over.
+    pub(crate) fn find_proof(&self, job: &JobId) -> Option<Proven> {
+        let age = self.age(job, PROOF)?;
         let proof: Action = self.read(job, PROOF)?;
-        let is_it = matches!(&proof, Action::ProveResult { job: of, .. } if of == job);
-        is_it.then_some(proof)
+        let Action::ProveResult { job: of, result, shown, .. } = &proof else { return None };
+        if of != job {
+            return None;
+        }
+        let (output, shown) = (result.output, shown.clone());
+        Some(Proven { output, shown, whole: (age <= PACKAGE_KEPT).then_some(proof) })
     }
 
     /// Notes what is owed as a checker.
@@ -235,7 +251,7 @@ fn wipe(path: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BEGUN, COMMITMENT, Duty, KEY, Note, Notes, PROOF, wipe};
+    use super::{BEGUN, COMMITMENT, Duty, KEY, Note, Notes, PROOF, Proven, wipe};
     use std::fs;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::path::{Path, PathBuf};
@@ -295,20 +311,27 @@ mod tests {
         fs::remove_dir_all(folder).expect("removes");
     }
 
-    /// Goal: who has proven a result and dies before it is final does not prove it again, but never
-    /// shows one whose package validators may have forgotten. Method: another agent on the same
-    /// folder, at once and long after; and a note that speaks of another job.
+    /// Goal: who has proven a result and dies before it is final never proves it again, but does
+    /// not show a package that validators may have forgotten. Method: another agent on the same
+    /// folder, at once, long after, and when the run is over; a note that speaks of another job.
     #[test]
-    fn proof_is_found_by_another_agent_while_its_package_is_kept() {
+    fn proof_is_found_by_another_agent_until_its_run_is_over() {
         let folder = folder("proofs");
         let mut notes = open(&folder);
         notes.keep_proof(&JOB, &proof(JOB));
-        assert_eq!(open(&folder).find_proof(&JOB), Some(proof(JOB)));
+        let Action::ProveResult { result, shown, .. } = proof(JOB) else {
+            unreachable!("a result")
+        };
+        let found = |whole| Some(Proven { output: result.output, shown: shown.clone(), whole });
+        assert_eq!(open(&folder).find_proof(&JOB), found(Some(proof(JOB))));
         assert_eq!(open(&folder).find(&JOB), None, "nothing was committed to");
         let path = notes.path(&JOB, PROOF).expect("a path");
-        let file = fs::File::options().write(true).open(&path).expect("opens");
-        let long_ago = SystemTime::now() - Duration::from_secs(301);
-        file.set_modified(long_ago).expect("sets");
+        for secs in [301, 86_400, 400 * 86_400] {
+            let file = fs::File::options().write(true).open(&path).expect("opens");
+            file.set_modified(SystemTime::now() - Duration::from_secs(secs)).expect("sets");
+            assert_eq!(open(&folder).find_proof(&JOB), found(None), "{secs} s");
+        }
+        open(&folder).forget(&JOB);
         assert_eq!(open(&folder).find_proof(&JOB), None);
         notes.keep_proof(&JOB, &proof(JobId::new([3; 32])));
         assert_eq!(open(&folder).find_proof(&JOB), None);

@@ -3,7 +3,11 @@
 //! A node that shows what does not pass loses its bond, so it verifies everything itself before,
 //! as a validator does. A model is made ready for proofs once, since committing to its weights
 //! takes longer than a proof about them.
+//!
+//! What was sent once is sent again rather than proven again: of a result whose data are hidden, a
+//! second proof could show what the first hides.
 
+use super::notes::Proven;
 use super::work::WorkError;
 use crate::tensor_run::TensorRun;
 use std::collections::VecDeque;
@@ -28,6 +32,8 @@ pub(crate) enum ShowError {
     OtherInputs,
     #[error("package was not made to be shown in this way")]
     OtherTier,
+    #[error("outputs are not those that were proven before")]
+    OtherOutputs,
     #[error("what shows the result is too long for a transaction")]
     TooLong,
     #[error("verifying it would cost too much")]
@@ -60,6 +66,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) runs: u8,
     /// Whether the run is a lie, which no honest node would show.
     pub(crate) cheats: bool,
+    /// What showed its result before, if anything did.
+    pub(crate) before: Option<Proven>,
 }
 
 /// Provers of the last models.
@@ -82,6 +90,12 @@ impl<P> Default for Ready<P> {
 }
 
 impl<P> Ready<P> {
+    /// Whether nothing was ever proven.
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// The prover of a model; makes one if there is none.
     fn of(
         &self,
@@ -106,13 +120,21 @@ impl<P> Ready<P> {
 }
 
 /// What shows the result of a run.
-pub(crate) fn show(provers: &Provers, asked: &Asked<'_>) -> Result<Proved, WorkError> {
+pub(crate) fn show(provers: &Provers, mut asked: Asked<'_>) -> Result<Proved, WorkError> {
     let program = asked.run.model().program();
-    let (claim, bytes, hidden) = match asked.claim.by {
-        ShownBy::Proof { .. } | ShownBy::Rerun => (asked.claim, open(provers, asked)?, None),
-        ShownBy::Zk { .. } => {
-            let (bytes, output) = hide(provers, asked)?;
+    let before = asked.before.take();
+    let (claim, bytes, hidden) = match (asked.claim.by, before) {
+        (ShownBy::Proof { .. } | ShownBy::Rerun, None) => {
+            (asked.claim, open(provers, &asked)?, None)
+        }
+        (ShownBy::Zk { .. }, None) => {
+            let (bytes, output) = hide(provers, &asked)?;
             (ResultClaim { output: output.id, ..asked.claim }, bytes, Some(output))
+        }
+        (ShownBy::Proof { .. } | ShownBy::Rerun | ShownBy::Zk { .. }, Some(before)) => {
+            let hidden = again(&asked, &before)?;
+            let bytes = before.shown.as_slice().to_vec();
+            (ResultClaim { output: before.output, ..asked.claim }, bytes, hidden)
         }
     };
     let cost = court::costs(program).by(claim.by).ok_or(ShowError::TooCostly)?;
@@ -120,6 +142,23 @@ pub(crate) fn show(provers: &Provers, asked: &Asked<'_>) -> Result<Proved, WorkE
         court::verify(&program.to_bytes(), &claim, &bytes).map_err(ShowError::from)?;
     }
     Ok(Proved { cost, bytes, hidden })
+}
+
+/// Holds a run against what was shown of it before. The outputs go into a package once more, so
+/// they must be those that were proven.
+fn again(asked: &Asked<'_>, before: &Proven) -> Result<Option<HiddenOutput>, WorkError> {
+    let Asked { run, claim, .. } = asked;
+    let (output, hidden) = match claim.by {
+        ShownBy::Proof { .. } | ShownBy::Rerun => (claim.output, None),
+        ShownBy::Zk { run: number, .. } => {
+            let seed = hidden::output_seed(&run.inputs_secret(), number);
+            let committer = Committer::new(run.model().program()).map_err(ShowError::from)?;
+            let root = committer.output(&run.output_tensors()?, seed).map_err(ShowError::from)?;
+            let id = hidden::output_id(&root);
+            (id, Some(HiddenOutput { id, seed }))
+        }
+    };
+    if output == before.output { Ok(hidden) } else { Err(ShowError::OtherOutputs.into()) }
 }
 
 /// What shows a result whose data are sealed.
@@ -185,4 +224,118 @@ fn open(provers: &Provers, asked: &Asked<'_>) -> Result<Vec<u8>, WorkError> {
         return Err(ShowError::TooLong.into());
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, Proven, Provers, ShowError, show};
+    use crate::agent::work::WorkError;
+    use crate::tensor_run::{Engine, TensorRun, trace_salt};
+    use tg_gateway::TensorInputs;
+    use tg_privacy::WrapSecret;
+    use tg_proof::court::commitment_id;
+    use tg_proof::court::hidden::{Committer, inputs_id, prover};
+    use tg_tensor::commit::Salt;
+    use tg_tensor::program::{
+        Input, Label, Operation, Output, Parts, Primitive, Shape, Spec, ValueId,
+    };
+    use tg_tensor::trace::inputs_root;
+    use tg_tensor::{Model, Program, Tensor};
+    use tg_types::{
+        Bytes, GenesisHash, Hash32, JobId, List, NodeId, ResultClaim, ShownBy, Tier, Work,
+    };
+
+    const SECRET: [u8; 32] = [9; 32];
+    const RUNS: u8 = 3;
+
+    /// A model that looks its two inputs up.
+    fn model() -> Model {
+        let label = || Label::lossy("x");
+        let shape = || Shape::new(vec![2]).expect("is short");
+        let spec = Spec { len: 2, lo: 0, hi: 3 };
+        let entries = List::new(vec![3, 1, 0, 2]).expect("few");
+        let primitive = Primitive::Table { x: ValueId { number: 0 }, entries };
+        let value = ValueId { number: 1 };
+        let parts = Parts {
+            inputs: vec![Input { label: label(), shape: shape(), spec, scaling: None }],
+            operations: vec![Operation { label: label(), spec, primitive }],
+            outputs: vec![Output { label: label(), shape: shape(), value, scaling: None }],
+            ..Parts::default()
+        };
+        Model::new(Program::new(parts).expect("a program"), Vec::new()).expect("no weights")
+    }
+
+    fn run() -> TensorRun {
+        let model = model();
+        let inputs = vec![Tensor::new(&model.program().inputs()[0].spec, &[0, 3]).expect("fits")];
+        let work = Work::Tensor {
+            program: model.id(),
+            weights: model.weights_root(),
+            inputs: inputs_root(&inputs, &Salt::new(SECRET)),
+            salt: trace_salt(&SECRET).mark(),
+        };
+        let package = TensorInputs {
+            salt: SECRET,
+            result_to: WrapSecret::from_seed([1; WrapSecret::SEED_BYTES]).public().clone(),
+            tier: Tier::ZK,
+            model: model.to_bytes(),
+            inputs: vec![vec![0, 3]],
+        };
+        TensorRun::new(package, &work, &Engine::Processor).expect("runs")
+    }
+
+    fn claim(run: &TensorRun, by: ShownBy) -> ResultClaim {
+        let (model, subject) = (run.model(), run.subject().expect("a run"));
+        ResultClaim {
+            genesis: GenesisHash::new([1; 32]),
+            job: JobId::new([2; 32]),
+            node: NodeId::new([3; 32]),
+            program: model.id(),
+            weights: model.weights_root(),
+            inputs: inputs_root(run.inputs(), &Salt::new(SECRET)),
+            output: subject.outputs_root,
+            by,
+        }
+    }
+
+    /// Goal: a node that comes back long after it sent a result shows the same bytes, whatever the
+    /// tier, and proves nothing; what it has noted of another run it does not show. Method: noted
+    /// bytes with provers that have never been used.
+    #[test]
+    fn what_was_proven_before_is_shown_again_and_not_proven_again() {
+        let run = run();
+        let model = run.model();
+        let committer = Committer::new(model.program()).expect("provable");
+        let roots = committer.inputs(run.inputs(), &SECRET, RUNS).expect("fit");
+        let weights = prover(model).expect("provable").commitment().expect("committed").id();
+        let ways = [
+            ShownBy::Zk { weights, inputs: inputs_id(&roots), run: 1 },
+            ShownBy::Proof { weights: commitment_id(None) },
+        ];
+        for by in ways {
+            let claim = claim(&run, by);
+            let asked = |before| Asked { run: &run, claim, runs: RUNS, cheats: false, before };
+            let first = show(&Provers::default(), asked(None)).expect("proves");
+            let output = first.hidden.map_or(claim.output, |hidden| hidden.id);
+            let shown = Bytes::new(first.bytes.clone()).expect("short");
+            let noted = Proven { output, shown, whole: None };
+            let unused = Provers::default();
+            let again = show(&unused, asked(Some(noted.clone()))).expect("passes");
+            assert_eq!((again.cost, &again.bytes), (first.cost, &first.bytes), "{by:?}");
+            let seed = |proved: &super::Proved| proved.hidden.map(|it| (it.id, it.seed));
+            assert_eq!(seed(&again), seed(&first), "{by:?}");
+            assert!(unused.open.is_empty() && unused.hidden.is_empty(), "{by:?}");
+
+            let other = Proven { output: Hash32::new([7; 32]), ..noted.clone() };
+            let refused = show(&unused, asked(Some(other)));
+            assert!(matches!(refused, Err(WorkError::Show(ShowError::OtherOutputs))), "{by:?}");
+            let mut bytes = first.bytes.clone();
+            if let Some(last) = bytes.last_mut() {
+                *last ^= 1;
+            }
+            let spoilt = Proven { shown: Bytes::new(bytes).expect("short"), ..noted };
+            let refused = show(&unused, asked(Some(spoilt)));
+            assert!(matches!(refused, Err(WorkError::Show(ShowError::Court(_)))), "{by:?}");
+        }
+    }
 }

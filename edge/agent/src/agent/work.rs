@@ -2,7 +2,7 @@
 
 use super::courier::Parcel;
 use super::desk::Desk;
-use super::notes::Note;
+use super::notes::{Note, Proven};
 use super::packages::{Content, Lent, Named, Packages, Waited};
 use super::prove::{self, Asked, HiddenOutput, Proved, ShowError};
 use super::tiles::TilesError;
@@ -120,7 +120,7 @@ impl WorkError {
             | Self::Package(_)
             | Self::Random
             | Self::Panicked
-            | Self::Show(ShowError::Court(_))
+            | Self::Show(ShowError::Court(_) | ShowError::OtherOutputs)
             | Self::Tiles(_) => RunFailure::DeviceFailed,
         }
     }
@@ -307,11 +307,12 @@ const SHARES_ASKED_MAX: u32 = 30;
 /// How long to wait before a key is asked for again.
 const KEY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs a job.
+/// Runs a job. What showed the result before is shown again.
 pub(crate) async fn run(
     config: &Arc<AgentConfig>,
     tools: &Tools,
     job: JobId,
+    before: Option<Proven>,
 ) -> Result<Ran, WorkError> {
     let begun = Instant::now();
     let node = NodeId::new(*config.key.public().as_bytes());
@@ -333,7 +334,7 @@ pub(crate) async fn run(
                 return Err(ShowError::OtherTier.into());
             }
             let mut done = run_tensor(config, tools, &entry.spec, inputs).await?;
-            proved = show(config, tools, (job, node), &entry, &done).await?;
+            proved = show(config, tools, (job, node, before), &entry, &done).await?;
             if let Some(hidden) = proved.as_ref().and_then(|proved| proved.hidden) {
                 done.hide(&hidden)?;
             }
@@ -380,7 +381,7 @@ async fn check_money(config: &AgentConfig, entry: &JobEntry) -> Result<(), WorkE
 async fn show(
     config: &AgentConfig,
     tools: &Tools,
-    (job, node): (JobId, NodeId),
+    (job, node, before): (JobId, NodeId, Option<Proven>),
     entry: &JobEntry,
     done: &Done,
 ) -> Result<Option<Proved>, WorkError> {
@@ -392,7 +393,7 @@ async fn show(
     let claim = ResultClaim { genesis, job, node, program, weights, inputs, output, by };
     let (provers, cheats) = (Arc::clone(&tools.provers), lies(config, spec));
     let runs = config.gateway.params().jobs.runs_max();
-    let shown = move || prove::show(&provers, &Asked { run: &run, claim, runs, cheats });
+    let shown = move || prove::show(&provers, Asked { run: &run, claim, runs, cheats, before });
     let shown = tokio::task::spawn_blocking(shown).await.map_err(|_| WorkError::Panicked)?;
     shown.map(Some)
 }

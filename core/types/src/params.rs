@@ -379,8 +379,8 @@ const DURATION_MAX: u64 = 3_650 * DurationMs::DAY.get();
 const DUE_PER_BLOCK_MAX: u64 = 8_192;
 /// The most transactions in a block or a second, far above what the engine carries.
 const TX_COUNT_MAX: u64 = 1_000_000;
-/// Failed runs stay in a job's record.
-const RUNS_FAILED_MAX: u64 = 8;
+/// Failed runs stay in a job's record, and a job of sealed data names a commitment for each run.
+pub const RUNS_FAILED_MAX: u64 = 8;
 /// Checkers of a round; with the rounds they stay in a job's record.
 const CHECKERS_MAX: u64 = 16;
 /// Tiles of a checker: what shows more of them does not fit into a transaction.

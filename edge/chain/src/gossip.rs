@@ -5,18 +5,23 @@ use crate::{
     notice::Notice,
     payload::{HeightCertificate, TXS_MAX, format_byte},
 };
+use tg_bft::machine::PAYLOAD_BYTES_MAX;
 use tg_types::{
     codec::{Decode, DecodeError, Encode, FORMAT_VERSION, Reader, encode_list},
     genesis::SEATS_MAX,
     tick::Height,
-    tx::SignedTx,
+    tx::{PROOF_TX_BYTES_MAX, SignedTx},
 };
 
 /// Certificates in one answer.
 pub const CERTIFICATES_MAX: usize = 64;
 
-/// A message is cut here; far below the network's limit, so that no message blocks the channel.
+/// A message with so many bytes takes no more transactions, so that few of them block the channel.
+/// One that shows a result may have 2 MiB, and ends its message.
 pub const MESSAGE_BYTES_MAX: usize = 256 << 10;
+
+// The last transaction of a message may be the longest; the rest is lengths.
+const _: () = assert!(MESSAGE_BYTES_MAX + PROOF_TX_BYTES_MAX + (64 << 10) <= PAYLOAD_BYTES_MAX);
 
 /// One message between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]

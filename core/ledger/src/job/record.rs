@@ -1,6 +1,8 @@
 //! What is stored of a job.
 
 use tg_types::ids::{AccountId, Hash32, NodeId, Noun};
+use tg_types::job::REPLICAS_MAX;
+use tg_types::params::RUNS_FAILED_MAX;
 use tg_types::{
     Amount, Extent, Height, JobSpec, JobStatus, List, Reason, RunClaim, RunResult, Tick, Tier,
     Work, wire,
@@ -10,6 +12,11 @@ use crate::entry::{Entry, Held, entry};
 
 /// The most runs of a job: replicas, spare ones and failures.
 pub(super) const RUNS_MAX: usize = 16;
+
+const _: () = {
+    let paid = Tier::Redundant { replicas: REPLICAS_MAX }.runs_paid_max();
+    assert!(paid as u64 + RUNS_FAILED_MAX <= RUNS_MAX as u64, "all runs stay in the record");
+};
 
 /// The most checks of a job: four rounds of sixteen.
 const CHECKS_MAX: usize = 64;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use tg_tensor::program::Program;
 use tg_tensor::{Model, Tensor};
 use tg_types::hash::{Tag, tagged};
+use tg_types::params::RUNS_FAILED_MAX;
 use tg_types::tx::SHOWN_BYTES_MAX;
 use tg_types::{Bytes, Decode as _, Hash32, List, ResultClaim, wire};
 
@@ -25,7 +26,7 @@ const INPUTS_TAG: Tag = Tag::new("tensorgrid/hidden-job-inputs");
 const OUTPUT_TAG: Tag = Tag::new("tensorgrid/hidden-job-output");
 
 /// The most runs of a job: as many as the parameters of a network may let fail, and one.
-pub const RUNS_MAX: usize = 9;
+pub const RUNS_MAX: usize = RUNS_FAILED_MAX as usize + 1;
 
 /// Microseconds to verify one of the four openings: run, inputs, weights, outputs.
 const OPENING_COST: u64 = 16_000;

@@ -2,7 +2,7 @@
 
 use super::layout::layouts;
 use super::limits::{CLEAR_MAX, LEAF_BITS_MAX, LIMB_BITS_MAX, PlanError, TABLES_MAX};
-use super::rescale::{Axis, Keys, Reach};
+use super::rescale::{Axis, ClampTable, Reach};
 use super::{
     Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup, Normal,
     Pins, Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Times, Tree, Wide,
@@ -87,8 +87,8 @@ pub(super) struct Builder {
     places: BTreeMap<Table, usize>,
     /// Entries of tables that were asked for.
     entries: u64,
-    /// The keys of tables that clamp.
-    pub(super) allowed: BTreeMap<usize, Keys>,
+    /// Tables that clamp, by what they have in common if they can be shared: range and finer bits.
+    pub(super) clamps: BTreeMap<(i64, i64, u8), Vec<ClampTable>>,
     pub(super) groups: Vec<Group>,
     pub(super) products: Vec<Product>,
     pub(super) equations: Vec<Equation>,
@@ -127,7 +127,7 @@ impl Builder {
             tables: Vec::new(),
             places: BTreeMap::new(),
             entries: 0,
-            allowed: BTreeMap::new(),
+            clamps: BTreeMap::new(),
             groups: Vec::new(),
             products: Vec::new(),
             equations: Vec::new(),
@@ -316,6 +316,11 @@ impl Builder {
             self.products.push(Product { operation, bits: layout.bits(), kind });
         }
         self.equations.push(Equation { layout, rest });
+    }
+
+    /// Whether a table is there already. Not for those that clamp, which grow.
+    pub(super) fn has_table(&self, table: &Table) -> bool {
+        self.places.contains_key(table)
     }
 
     /// The table, which is shared if it is there already.

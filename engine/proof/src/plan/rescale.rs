@@ -104,6 +104,14 @@ pub(super) struct Keys {
     pub(super) most: i64,
 }
 
+/// A table that clamps: where it is, the keys it has, and the most that it may have for all that
+/// share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClampTable {
+    table: usize,
+    keys: Keys,
+}
+
 /// How a rounded number becomes an element of the range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Clamping {
@@ -399,7 +407,7 @@ impl Builder {
             let mut widths = dropped(rescale.shift, self.widest, fine);
             let of_limbs = cells * widths.len() as i64;
             widths.dedup();
-            widths.retain(|width| !self.tables.contains(&Table::Range { size: 1 << width }));
+            widths.retain(|width| !self.has_table(&Table::Range { size: 1 << width }));
             let is_small = widths.iter().all(|width| 1 << width <= TABLE_MAX);
             let is_whole = [keys.from, keys.to].iter().all(|key| i32::try_from(*key).is_ok());
             let is_safe = numbers <= TABLE_MAX && keys.least <= keys.from && is_whole;
@@ -413,19 +421,13 @@ impl Builder {
 
     /// Whether a table of keys is there already that holds these and may.
     fn shares_keys(&self, keys: Keys, fine: u8, spec: &Spec) -> bool {
-        self.allowed.iter().any(|(index, allowed)| match self.tables[*index] {
-            Table::Clamp { from, to, lo, hi, fine: other } => {
-                (lo, hi, other) == (spec.lo.into(), spec.hi.into(), fine)
-                    && from <= keys.from
-                    && keys.to <= to
-                    && allowed.least.max(keys.least) <= from
-                    && to <= allowed.most.min(keys.most)
-            }
-            Table::Range { .. }
-            | Table::Blocks { .. }
-            | Table::Pairs { .. }
-            | Table::Secret { .. }
-            | Table::Entries { .. } => false,
+        let alike = self.clamps.get(&(spec.lo.into(), spec.hi.into(), fine));
+        alike.into_iter().flatten().any(|clamp| {
+            let Keys { from, to, least, most } = clamp.keys;
+            from <= keys.from
+                && keys.to <= to
+                && least.max(keys.least) <= from
+                && to <= most.min(keys.most)
         })
     }
 
@@ -566,28 +568,24 @@ impl Builder {
         }
         let (lo, hi) = (i64::from(spec.lo), i64::from(spec.hi));
         let own = Table::Clamp { from: keys.from, to: keys.to, lo, hi, fine };
-        for (index, allowed) in self.allowed.clone() {
-            let Table::Clamp { from, to, lo: low, hi: high, fine: other } = self.tables[index]
-            else {
-                continue;
-            };
+        let alike = self.clamps.entry((lo, hi, fine)).or_default();
+        for clamp in alike.iter_mut() {
             let all = Keys {
-                from: from.min(keys.from),
-                to: to.max(keys.to),
-                least: allowed.least.max(keys.least),
-                most: allowed.most.min(keys.most),
+                from: clamp.keys.from.min(keys.from),
+                to: clamp.keys.to.max(keys.to),
+                least: clamp.keys.least.max(keys.least),
+                most: clamp.keys.most.min(keys.most),
             };
             let both = Table::Clamp { from: all.from, to: all.to, lo, hi, fine };
-            let saves = both.bits() <= self.tables[index].bits().max(own.bits());
-            let is_alike = (low, high, other) == (lo, hi, fine);
-            if is_alike && saves && all.least <= all.from && all.to <= all.most {
-                self.tables[index] = both;
-                self.allowed.insert(index, all);
-                return Ok(index);
+            let saves = both.bits() <= self.tables[clamp.table].bits().max(own.bits());
+            if saves && all.least <= all.from && all.to <= all.most {
+                self.tables[clamp.table] = both;
+                clamp.keys = all;
+                return Ok(clamp.table);
             }
         }
+        alike.push(ClampTable { table: self.tables.len(), keys });
         self.tables.push(own);
-        self.allowed.insert(self.tables.len() - 1, keys);
         Ok(self.tables.len() - 1)
     }
 }

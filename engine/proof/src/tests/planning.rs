@@ -6,8 +6,8 @@ use crate::plan::{self, Form, Hidden, LIMB_BITS, PLANNING_STEPS_MAX, Plan, Sprea
 use crate::plan::{ProductKind, steps};
 use arbtest::arbitrary::{Result, Unstructured};
 use std::sync::Arc;
-use tg_tensor::program::{Input, Label, Operation, Output, Parts, Primitive, Program, Shape};
-use tg_tensor::program::{Spec, ValueId};
+use tg_tensor::program::{Input, Label, Operand, Operation, Output, Parts, Primitive, Program};
+use tg_tensor::program::{Rescale, Shape, Spec, ValueId};
 use tg_tensor::sample;
 use tg_types::{Encode as _, List, ResultVerifier as _};
 
@@ -127,4 +127,43 @@ fn court_remembers_plans_up_to_a_bound() {
     };
     assert!(kept.iter().map(of).sum::<u64>() <= KEPT_STEPS_MAX);
     assert!(kept.len() > 1);
+}
+
+/// Products of so many kinds, each of the one before with the input: hardly any can share a table.
+fn products(count: u32) -> Program {
+    let spec = |number: u32| Spec { len: 64, lo: -128, hi: 126 - (number % 40) as i32 };
+    let (label, shape) = (|| Label::lossy("x"), || Shape::new(vec![64]).expect("short"));
+    let input = Input { label: label(), shape: shape(), spec: spec(0), scaling: None };
+    let operation = |number: u32| {
+        let one = || List::new(vec![1]).expect("one");
+        let read = |number| Operand { value: ValueId { number }, strides: one() };
+        let multipliers = List::new(vec![100 + 3 * number as i32]).expect("one");
+        let rescale =
+            Rescale { pre_shift: 0, multipliers, shift: 14 + (number % 4) as u8, zero: 0 };
+        let (a, b, sides) = (read(0), read(number), List::new(vec![64]).expect("one"));
+        let primitive = Primitive::Product { sides, a, b, offset_a: 0, offset_b: 0, rescale };
+        Operation { label: label(), spec: spec(number), primitive }
+    };
+    let value = ValueId { number: count };
+    let outputs = vec![Output { label: label(), shape: shape(), value, scaling: None }];
+    let operations = (0..count).map(operation).collect();
+    Program::new(Parts { inputs: vec![input], operations, outputs, ..Parts::default() })
+        .expect("a program")
+}
+
+/// Figures: what planning large programs that can go on record takes every validator; the least of
+/// five times.
+#[test]
+#[ignore = "slow: prints times"]
+fn planning_of_large_programs_slow() {
+    for (name, program) in [("tables", tables(300, 400)), ("products", products(500))] {
+        let bytes = program.to_bytes();
+        let times = (0..5).map(|_| {
+            let started = std::time::Instant::now();
+            let costs = Court::default().costs(&bytes);
+            (started.elapsed(), costs)
+        });
+        let (took, costs) = times.min_by_key(|(took, _)| *took).expect("five");
+        println!("{name}: {} bytes, {} steps, {took:?}, {costs:?}", bytes.len(), steps(&program));
+    }
 }

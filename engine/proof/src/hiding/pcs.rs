@@ -288,6 +288,36 @@ mod tests {
         }
     }
 
+    /// Goal: all validators choose the same parameters, though logarithms may differ in the last
+    /// place between their machines. Method: the account of everything that is tried, for all
+    /// sizes and numbers of points, is far from what decides. (The library's own logarithms are
+    /// computed in software, which is the same everywhere.)
+    #[test]
+    fn parameters_are_not_chosen_by_the_last_place_of_a_logarithm() {
+        let (mut tried, mut nearest) = (0, f64::MAX);
+        for bits in HIDDEN_BITS_MIN..=crate::pcs::STACK_BITS_MAX {
+            for claims in [1, super::super::last::RUN_CLAIMS] {
+                for least in [OPENING_BITS_OF_TWO, OPENING_BITS_OF_MANY] {
+                    let chosen = HidingPcs::new(bits, claims, least).expect("parameters");
+                    let all = (1..=RATE_BITS_MAX).flat_map(|rate| {
+                        (least as usize..=TARGET_BITS_MAX).map(move |target| (rate, target))
+                    });
+                    for (rate_bits, target) in all {
+                        let Some(config) = config(bits, rate_bits, target) else { continue };
+                        let transform = Radix2DFTSmallBatch::default();
+                        let pcs = HidingPcs { config, transform, rate_bits, claims };
+                        nearest = nearest.min((pcs.soundness() - least).abs());
+                        tried += 1;
+                        if (rate_bits, pcs.soundness()) == (chosen.rate_bits, chosen.soundness()) {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(tried > 48 && nearest > 1e-6, "{tried} tried, nearest {nearest}");
+    }
+
     #[test]
     fn all_sizes_reach_the_security() {
         for bits in HIDDEN_BITS_MIN..=crate::pcs::STACK_BITS_MAX {

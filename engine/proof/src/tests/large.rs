@@ -5,8 +5,9 @@
 use super::lies::Liar;
 use super::programs::Net;
 use super::{CONTEXT, Proven};
-use crate::plan::{self, Hidden, Lookup, Table};
+use crate::plan::{self, Clamping, Hidden, Lookup, Rescaled, Table};
 use crate::setup::Setup;
+use crate::witness::Witness;
 use crate::{Mode, Proof, Prover, Verifier};
 use p3_whir::pcs::proof::QueryOpenings;
 use std::sync::Arc;
@@ -76,6 +77,15 @@ fn lies_with_wide_limbs_and_finer_keys_are_refused() {
     }
 }
 
+/// Whether a large proof from these numbers is refused, which are not the right ones.
+fn refuses(liar: &Liar, committed: &Witness, shown: &Witness) -> bool {
+    let statement = &liar.proven.statement;
+    let proof = liar.proven.prover.prove_witness(statement, committed, shown, true);
+    assert_eq!(first_row(&proof), LARGE_ROW);
+    assert_ne!(proof.to_bytes(), liar.proven.proof.to_bytes(), "a lie that is none");
+    liar.proven.refuses(statement, &proof)
+}
+
 /// Goal: a large proof of a false run is refused. Method: the smallest program with a limb of 18
 /// bits, whose table alone makes the commitment large; a wrong activation, look-up, limb, output
 /// and row of the first codeword.
@@ -86,11 +96,7 @@ fn lies_in_a_large_proof_are_refused() {
     let (statement, honest) = (&liar.proven.statement, &liar.witness);
     assert_eq!(first_row(&liar.proven.proof), LARGE_ROW);
     let plan = &liar.setup().plan;
-    let refuses = |committed, shown| {
-        let proof = liar.proven.prover.prove_witness(statement, committed, shown, true);
-        assert_eq!(first_row(&proof), LARGE_ROW);
-        liar.proven.refuses(statement, &proof)
-    };
+    let refuses = |committed, shown| refuses(&liar, committed, shown);
 
     let mut lie = honest.clone();
     lie.values[plan.value_of(0).index()][5] ^= 1;
@@ -117,6 +123,50 @@ fn lies_in_a_large_proof_are_refused() {
         opened.rows[0][LARGE_ROW - 1] += crate::field::int(1);
     }
     assert!(liar.proven.refuses(statement, &proof), "row");
+}
+
+/// Goal: where all rounded numbers of a large proof are keys of a table, each has its own element.
+/// Method: another element beside the key, another key with the element that belongs to it, and a
+/// limb out of its range that makes up for another key.
+#[test]
+fn lies_about_keys_in_a_large_proof_are_refused() {
+    let liar = liar(Net::Keyed, Mode::Committed, 18);
+    let plan = &liar.setup().plan;
+    let by_keys = |(_, rescaled): &(&usize, &Rescaled)| rescaled.clamping == Clamping::Keys;
+    let (operation, rescaled) = plan.rescales.iter().find(by_keys).expect("one has keys");
+    assert_eq!((rescaled.fine, has_limbs_of(&liar, 18)), (0, true));
+    let find = |what| plan.groups.iter().position(|group| group.what == what).expect("looked up");
+    let (clamp, limb) = (find(Lookup::Clamp(*operation)), find(Lookup::Limb(*operation, 0)));
+    let table = plan.groups[clamp].table;
+    let value = plan.value_of(*operation).index();
+    let of = |lie: &mut Witness, key: i32| {
+        let (old, place) = (lie.lookups[clamp][0], |key: i32| plan.tables[table].place(key.into()));
+        lie.multiplicities[table][place(old[0]).expect("a key")] -= 1;
+        let place = place(key).expect("a key");
+        lie.multiplicities[table][place] += 1;
+        let [_, element, _] = plan.tables[table].entry(place);
+        lie.lookups[clamp][0] = [key, element as i32, 0];
+        lie.values[value][0] = element as i32;
+    };
+    let honest = &liar.witness;
+    let [key, element, _] = honest.lookups[clamp][0];
+
+    let mut lie = honest.clone();
+    lie.values[value][0] = element ^ 1;
+    assert!(refuses(&liar, &lie, &lie) && refuses(&liar, honest, &lie), "element");
+    lie.lookups[clamp][0][1] = element ^ 1;
+    assert!(refuses(&liar, &lie, &lie), "pair that is not in the table");
+
+    let other =
+        if plan.tables[table].place((key + 1).into()).is_some() { key + 1 } else { key - 1 };
+    let mut lie = honest.clone();
+    of(&mut lie, other);
+    assert!(refuses(&liar, &lie, &lie), "pair of another key");
+
+    let moved = (key - other) << 18;
+    lie.limbs.get_mut(operation).expect("it has limbs")[0][0] += moved;
+    lie.lookups[limb][0][0] += moved;
+    assert!(refuses(&liar, &lie, &lie), "limb that makes up for it");
 }
 
 /// Goal: nobody proves a large run with other weights than are named. Method: a prover of a model

@@ -33,14 +33,14 @@ impl Liar {
     }
 
     /// Whether a proof of the statement from these numbers is refused: when they are committed, and
-    /// when only the commitment or only the rest has them. The first of these differs from the
-    /// honest proof.
+    /// when only the commitment or only the rest has them.
     pub(super) fn is_refused(&self, statement: &Statement, lie: &Witness) -> bool {
         let prove = |committed: &Witness, shown: &Witness| {
             self.proven.prover.prove_witness(statement, committed, shown, true)
         };
         let honest = self.proven.proof.to_bytes();
         let all = [prove(lie, lie), prove(lie, &self.witness), prove(&self.witness, lie)];
+        assert_ne!(all[0].to_bytes(), honest, "a lie that is none shows nothing");
         // A lie that nothing but the commitment shows leaves the honest proof, if it is not there.
         all.iter().all(|proof| proof.to_bytes() == honest || self.proven.refuses(statement, proof))
     }
@@ -132,6 +132,7 @@ impl Liar {
                 lie.lookups[index][0][part] += 1;
                 let (statement, honest) = (&self.proven.statement, &self.witness);
                 let proof = self.proven.prover.prove_witness(statement, honest, &lie, true);
+                assert_ne!(proof.to_bytes(), self.proven.proof.to_bytes(), "{:?}", group.what);
                 assert!(self.proven.refuses(statement, &proof), "{:?} {part}", group.what);
             }
         }
@@ -186,6 +187,7 @@ fn wrong_weights_are_refused() {
     {
         let (ours, theirs) = (net.model(), net.model_swapped());
         assert_eq!(ours.program().id(), theirs.program().id());
+        assert_ne!(ours.weights_root(), theirs.weights_root());
         let prover = |model: &Arc<Model>| {
             crate::Prover::new(model.clone(), mode, 1).expect("it can be proven")
         };
@@ -218,6 +220,7 @@ fn false_accumulator_with_fitting_output_is_refused() {
     let liar = Liar::new(Net::Dense, Mode::Public, 1);
     let mut lie = liar.witness.clone();
     lie.clear[0] += 2;
+    assert_ne!(lie.clear, liar.proven.proof.clear);
     let mut statement = liar.proven.statement.clone();
     let mut numbers = statement.outputs[0][0].to_numbers();
     numbers[0] += 3;
@@ -265,6 +268,7 @@ fn run_on_other_inputs_is_refused() {
         let other = proven(&net.model(), Mode::Public, vec![net.inputs(9)]);
         let mut statement = liar.proven.statement.clone();
         statement.inputs = other.statement.inputs.clone();
+        assert_ne!(statement.inputs, liar.proven.statement.inputs, "{net:?}");
         assert!(liar.is_refused(&statement, &liar.witness), "{net:?}");
         assert!(liar.proven.refuses(&liar.proven.statement, &other.proof), "{net:?}");
     }
@@ -292,6 +296,7 @@ fn flipped_bits_in_every_section_are_refused() {
                 let mut other = bytes.clone();
                 let place = at + (flip * 7_919 + flip * flip * 13) % len;
                 other[place] ^= 1 << (flip % 8);
+                assert_ne!(other, bytes);
                 let found = proven.verifier.verify(&proven.statement, &other);
                 assert!(found.is_err(), "{net:?} {name} byte {place}");
             }
@@ -368,6 +373,7 @@ fn proofs_of_another_shape_are_refused() {
     for (index, change) in changes.into_iter().enumerate() {
         let mut proof = proven.proof.clone();
         change(&mut proof);
+        assert_ne!(proof.to_bytes(), proven.proof.to_bytes(), "change {index}");
         assert!(proven.refuses(&proven.statement, &proof), "change {index}");
     }
     let rows: [fn(&mut Proof); 6] = [
@@ -384,6 +390,7 @@ fn proofs_of_another_shape_are_refused() {
     for (index, change) in rows.into_iter().enumerate() {
         let mut proof = proven.proof.clone();
         change(&mut proof);
+        assert_ne!(proof.to_bytes(), proven.proof.to_bytes(), "rows {index}");
         assert!(proven.refuses(&proven.statement, &proof), "rows {index}");
     }
     let mut proof = proven.proof.clone();

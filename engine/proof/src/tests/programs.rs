@@ -32,12 +32,15 @@ pub(crate) enum Net {
     /// Shifts of so many bits that one limb of them has the most that a limb may have. With four
     /// inferences each of its columns has the variables of the first round of a large commitment.
     Coarse,
+    /// The same, with a product beside it whose rounded numbers are so few that all of them are
+    /// keys of a table.
+    Keyed,
     /// Rounded numbers that lie so far from zero that finer keys of them would not.
     Far,
 }
 
 impl Net {
-    /// All of them but the last three.
+    /// All of them but the last four.
     pub(crate) const ALL: [Self; 8] = [
         Self::Dense,
         Self::Convolution,
@@ -67,6 +70,7 @@ impl Net {
             Self::Wide => wide(&mut net),
             Self::Entries => entries(&mut net),
             Self::Coarse => coarse(&mut net),
+            Self::Keyed => keyed(&mut net),
             Self::Far => far(&mut net),
         }
         Arc::new(net.finish())
@@ -480,4 +484,15 @@ fn coarse(net: &mut Builder) {
     let last = rescale(0, vec![3], 1, 2);
     let c = net.linear((b, 128), Window::rows(1, 16), (5, 1), last, (-99_000, 99_000));
     net.output(c, 5);
+}
+
+fn keyed(net: &mut Builder) {
+    coarse(net);
+    let x = ValueId { number: 0 };
+    let few = rescale(0, (0..16).map(|c| 300 + c * 3).collect(), 18, -9);
+    // Of an odd number of numbers there are no blocks.
+    let a = net.linear((x, 128), Window::rows(1, 20), (16, 1), few, (-128, 126));
+    let last = rescale(0, vec![3], 1, 2);
+    let b = net.linear((a, 128), Window::rows(1, 16), (5, 1), last, (-99_000, 99_000));
+    net.output(b, 5);
 }

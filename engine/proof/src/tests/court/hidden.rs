@@ -7,6 +7,7 @@ use crate::court::hidden::{
 };
 use crate::court::{CourtError, context, costs, verify};
 use crate::hiding::{HiddenWeights, WeightsKey, ZkProver};
+use expect_test::expect;
 use std::sync::Arc;
 use tg_tensor::{Model, Options, Runner, Tensor};
 use tg_types::{
@@ -214,4 +215,60 @@ fn run_that_is_proven_again_has_the_same_proof() {
     let model = Net::Dense.model();
     let shown = || Case::new(&model, Net::Dense, 1).shown.to_bytes();
     assert!(shown() == shown());
+}
+
+fn hex(bytes: impl AsRef<[u8]>) -> String {
+    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Goal: what clients, providers and blocks of different versions must agree on does not change
+/// unnoticed. Method: bytes and names of fixed numbers.
+#[test]
+fn formats_of_hidden_results_stay_as_they_are() {
+    let (first, second) = (Hash32::new([2; 32]), Hash32::new([3; 32]));
+    let shown = HiddenShown {
+        weights: [1; 34],
+        inputs: List::new(vec![first, second]).expect("two"),
+        output: Hash32::new([4; 32]),
+        proof: Bytes::new(vec![5, 6, 7]).expect("short"),
+    };
+    let bytes = shown.to_bytes();
+    assert_eq!(HiddenShown::from_bytes(&bytes), Ok(shown));
+    let names = [
+        format!("shown {}", bytes.chunks(32).map(hex).collect::<Vec<_>>().join("\n      ")),
+        format!("two inputs {}", hex(inputs_id(&[first, second]).as_bytes())),
+        format!("one input {}", hex(inputs_id(&[first]).as_bytes())),
+        format!("output {}", hex(output_id(&first).as_bytes())),
+        format!("first seed {}", hex(output_seed(&SECRET, 0))),
+        format!("last seed {}", hex(output_seed(&SECRET, 8))),
+    ];
+    expect![[r#"
+        shown 0101010101010101010101010101010101010101010101010101010101010101
+              0101020202020202020202020202020202020202020202020202020202020202
+              0202020303030303030303030303030303030303030303030303030303030303
+              0303030404040404040404040404040404040404040404040404040404040404
+              04040403050607
+        two inputs bed185c00ed862fe3e6d8a95ce30e03035cdff6e27015eb83eeae6368390b63c
+        one input 8d68c42bc979acdb24da211c354ef7c18ddbaf4ad42662acdb00e3b901e6dd9d
+        output 7196d7cf84e7479974f54a1c78220387637df99f91b77838794e91be7cfb22d5
+        first seed afe7c907950a853cd9c2557dbb48b694dad032f176594e9ecc3355d9fca0785f
+        last seed 19226f02c297b641f60a9bf9922cd56bd98e11053588424c22ecd1a0dd818aca
+    "#]]
+    .assert_eq(&names.map(|name| name + "\n").concat());
+}
+
+/// Goal: the commitments that jobs and results name do not change unnoticed, and with them the
+/// parameters that all validators choose.
+#[test]
+fn commitments_of_hidden_results_stay_as_they_are() {
+    let (net, model) = (Net::Dense, Net::Dense.model());
+    let committer = Committer::new(model.program()).expect("provable");
+    let roots = committer.inputs(&net.inputs(1), &SECRET, 1).expect("fit");
+    let output = committer.output(&right(&model, net), output_seed(&SECRET, 0)).expect("fit");
+    let names = [roots[0], output].map(|root| hex(root.as_bytes()) + "\n").concat();
+    expect![[r#"
+        302d1cf3245272932358010265c498a57651d13e34240a9e16a321cc1d639052
+        17b477d2625849df679e53e53f924cbf3b157675042239a37ba85aa200d75322
+    "#]]
+    .assert_eq(&names);
 }

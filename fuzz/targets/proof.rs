@@ -1,4 +1,6 @@
 //! Fuzz target: see `tg_fuzz::proof`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tg_fuzz::proof::check(bytes));
+libfuzzer_sys::fuzz_target!(init: tg_fuzz::proof::prepare(), |bytes: &[u8]| {
+    tg_fuzz::proof::check(bytes);
+});

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 /// Blocks from this size on are kept.
 const LARGE_BYTES: usize = 1 << 20;
 /// What all kept blocks have together, at most.
-const KEPT_BYTES_MAX: usize = 512 << 20;
+const KEPT_BYTES_MAX: usize = 384 << 20;
 /// How many blocks are kept, at most.
 const KEPT_MAX: usize = 128;
 /// Blocks of a coarser alignment are not kept. This one every block of the system has.
@@ -62,21 +62,33 @@ impl Shelf {
         block
     }
 
-    /// Takes the newest block of a size.
+    /// Takes the newest block of a size. If there is none, the oldest ones of as many bytes go: what
+    /// is kept never adds to the most that was in use.
     fn take(&mut self, size: usize) -> Option<*mut u8> {
-        let place = self.blocks[..self.len].iter().rposition(|(_, found)| *found == size)?;
+        let found = self.blocks[..self.len].iter().rposition(|(_, found)| *found == size);
+        let Some(place) = found else {
+            let left = self.bytes.saturating_sub(size);
+            while self.bytes > left {
+                self.drop_oldest();
+            }
+            return None;
+        };
         let (address, _) = self.remove(place);
         Some(std::ptr::with_exposed_provenance_mut(address))
+    }
+
+    fn drop_oldest(&mut self) {
+        let (address, size) = self.remove(0);
+        if let Some(layout) = layout_of(size) {
+            // SAFETY: what is on the shelf was allocated with this layout, and nobody uses it.
+            unsafe { System.dealloc(std::ptr::with_exposed_provenance_mut(address), layout) };
+        }
     }
 
     /// Puts a block on the shelf; the oldest ones make room for it.
     fn put(&mut self, block: *mut u8, size: usize) {
         while self.len == KEPT_MAX || self.len > 0 && self.bytes + size > KEPT_BYTES_MAX {
-            let (address, size) = self.remove(0);
-            if let Some(layout) = layout_of(size) {
-                // SAFETY: what is on the shelf was allocated with this layout, and nobody uses it.
-                unsafe { System.dealloc(std::ptr::with_exposed_provenance_mut(address), layout) };
-            }
+            self.drop_oldest();
         }
         self.blocks[self.len] = (block.expose_provenance(), size);
         self.len += 1;
@@ -210,9 +222,10 @@ mod tests {
             memory.dealloc(second, layout(size - 100));
             let other = memory.alloc(layout(2 * size));
             assert_ne!(other, second);
+            assert_eq!(kept(&memory), (0, 0), "another size was asked for: it made room");
             memory.dealloc(other, layout(2 * size));
         }
-        assert_eq!(kept(&memory), (2, 3 * size));
+        assert_eq!(kept(&memory), (1, 2 * size));
     }
 
     #[test]
@@ -224,10 +237,13 @@ mod tests {
             assert_eq!(kept(&memory), (0, 0));
         }
         let sizes: Vec<usize> = (1..40).map(|step| step << 20).collect();
-        for size in sizes {
-            // SAFETY: the layout is the one the block came with.
-            unsafe { memory.dealloc(memory.alloc(layout(size)), layout(size)) };
-            assert!(kept(&memory).1 <= KEPT_BYTES_MAX);
+        // SAFETY: layouts are those the blocks came with.
+        unsafe {
+            let blocks: Vec<_> = sizes.iter().map(|size| memory.alloc(layout(*size))).collect();
+            for (block, size) in blocks.into_iter().zip(&sizes) {
+                memory.dealloc(block, layout(*size));
+                assert!(kept(&memory).1 <= KEPT_BYTES_MAX);
+            }
         }
         assert!(kept(&memory).0 > 4);
     }

@@ -37,7 +37,7 @@ const ROWS_EACH: usize = 128;
 pub(crate) trait Level: Sync {
     /// Rows.
     fn rows(&self) -> usize;
-    /// Fills up with 0 / 1 to a multiple of four rows, but not beyond `rows`.
+    /// Fills up with 0 / 1 to a multiple of four rows, at least one, but not beyond `rows`.
     fn fill(&mut self, rows: usize);
     /// The sums of neighbouring rows, by register.
     fn sums(&self) -> impl Fn(usize) -> (Wide, Wide) + Send + Sync;
@@ -102,7 +102,7 @@ impl Level for Fractions {
     }
 
     fn fill(&mut self, rows: usize) {
-        let len = self.rows().next_multiple_of(4).min(rows) * PARTS;
+        let len = self.rows().max(1).next_multiple_of(4).min(rows) * PARTS;
         self.numerators.resize(len, Wide::ZERO);
         self.denominators.resize(len, Wide::ONE);
     }

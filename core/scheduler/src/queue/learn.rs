@@ -3,9 +3,9 @@
 //! A client's estimate is a claim. What is learned is the ratio of the true time to it, as counts
 //! over half octaves, for each kind of program, pool and size, and for coarser kinds until enough
 //! was seen of the finer one. From the counts come the time that is still to be expected of a job
-//! that has run for a while, the least it may take, and its rank: the least of what it
-//! costs to go on for some time over the chance that it ends in that time (Gittins). With one
-//! certain outcome the rank is the remaining time.
+//! that has run for a while, the chance that it ends in a given time, and its rank: the least of
+//! what it costs to go on for some time over the chance that it ends in that time (Gittins). With
+//! one certain outcome the rank is the remaining time.
 
 use super::kept::Kept;
 use super::logarithm::{ONE, log2, times_power};
@@ -22,8 +22,8 @@ const FULL: u32 = 1_024;
 const KINDS_MAX: usize = 8_192;
 /// A job that should have ended long ago is expected to take this share of its time again.
 const OVERDUE_DIVISOR: u64 = 2;
-/// Of 100 jobs so many end within the hopeful time.
-const HOPEFUL_PERCENT: u64 = 3;
+/// Chances are in this fraction of one.
+pub(crate) const CERTAIN: u64 = 1_024;
 /// Hints are weighed in this many parts.
 const WEIGHTS: i64 = 1_024;
 /// Of runs of a machine, so many are remembered; then all counts are halved.
@@ -84,10 +84,21 @@ struct Counts {
 pub(crate) struct Outlook {
     /// The mean of what remains, in milliseconds.
     pub(crate) mean: u64,
-    /// What remains, if all goes well.
-    pub(crate) hopeful: u64,
+    /// The chance that it ends in the time that was asked about, in [`CERTAIN`].
+    pub(crate) chance: u64,
     /// The rank: small ones first.
     pub(crate) rank: u64,
+}
+
+/// What is asked about a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// How long it is said to run.
+    pub(crate) estimate: u64,
+    /// What it has run.
+    pub(crate) elapsed: u64,
+    /// The time in which it should end.
+    pub(crate) within: u64,
 }
 
 /// What a client says of a job's time.
@@ -197,12 +208,12 @@ impl Learned {
         times_power(hints.estimate, by_window * weight / WEIGHTS).clamp(1, window)
     }
 
-    /// What to expect of a job that has run for a time, by the client's estimate.
-    pub(crate) fn outlook(&self, kind: Kind, estimate: u64, elapsed: u64) -> Outlook {
+    /// What to expect of a job that has run for a time.
+    pub(crate) fn outlook(&self, kind: Kind, question: Question) -> Outlook {
         let enough = |cell: &Cell| self.cells.get(cell).filter(|counts| counts.total >= ENOUGH);
         match kind.cells().iter().find_map(enough) {
-            Some(counts) => counts.outlook(estimate, elapsed),
-            None => claimed(estimate, elapsed),
+            Some(counts) => counts.outlook(question),
+            None => claimed(question),
         }
     }
 
@@ -249,10 +260,11 @@ impl Learned {
 }
 
 /// What to expect when only the claim is known.
-pub(crate) fn claimed(estimate: u64, elapsed: u64) -> Outlook {
-    let hopeful = estimate.saturating_sub(elapsed);
-    let left = if hopeful == 0 { elapsed / OVERDUE_DIVISOR } else { hopeful }.max(1);
-    Outlook { mean: left, hopeful, rank: left }
+pub(crate) fn claimed(Question { estimate, elapsed, within }: Question) -> Outlook {
+    let due = estimate.saturating_sub(elapsed);
+    let left = if due == 0 { elapsed / OVERDUE_DIVISOR } else { due }.max(1);
+    let chance = if within > 0 && due <= within { CERTAIN } else { 0 };
+    Outlook { mean: left, chance, rank: left }
 }
 
 impl Counts {
@@ -276,7 +288,8 @@ impl Counts {
         self.total += 1;
     }
 
-    fn outlook(&self, estimate: u64, elapsed: u64) -> Outlook {
+    fn outlook(&self, question: Question) -> Outlook {
+        let Question { estimate, elapsed, within } = question;
         let mut left = [(0_u64, 0_u64, 0_u64); BINS];
         let (mut count, mut sum, mut used) = (0_u64, 0_u128, 0);
         let time = |octaves: i64| times_power(estimate.max(1), octaves);
@@ -295,10 +308,10 @@ impl Counts {
             sum += u128::from(more) * u128::from(bin.count);
         }
         if count == 0 {
-            return claimed(0, elapsed.max(1));
+            return claimed(Question { estimate: 0, ..question });
         }
         let mean = u64::try_from(sum / u128::from(count)).unwrap_or(u64::MAX);
-        let (mut rank, mut hopeful) = (u64::MAX, None);
+        let (mut rank, mut in_time) = (u64::MAX, 0_u64);
         let (mut ended, mut spent) = (0_u64, 0_u128);
         for (more, here, soonest) in &left[..used] {
             ended += here;
@@ -306,10 +319,10 @@ impl Counts {
             let others = u128::from(*more) * u128::from(count - ended);
             let cost = (spent + others) / u128::from(ended);
             rank = rank.min(u64::try_from(cost).unwrap_or(u64::MAX));
-            if ended * 100 >= count * HOPEFUL_PERCENT {
-                hopeful.get_or_insert(*soonest);
-            }
+            // Twice, so that of a bin on both sides of the limit half of the jobs count.
+            in_time += here * (u64::from(*more <= within) + u64::from(*soonest < within));
         }
-        Outlook { mean: mean.max(1), hopeful: hopeful.unwrap_or(0), rank: rank.max(1) }
+        let chance = CERTAIN * in_time / (2 * count);
+        Outlook { mean: mean.max(1), chance, rank: rank.max(1) }
     }
 }

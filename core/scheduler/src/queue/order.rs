@@ -2,12 +2,14 @@
 //!
 //! A job's key is a sum of logarithms: of the time to its deadline, of a share of its size, of what
 //! it pays; the least goes first. The nearer the deadline the more it counts, so the order is that
-//! of deadlines when time is short, and prefers small jobs as long as it is not. A deadline that
-//! cannot be met any more does not count at all: in overload, who is too late must not make others
+//! of deadlines when time is short, and prefers small jobs as long as it is not. A deadline counts
+//! as much as the chance that it is met: the time to it is divided by this chance, and one that
+//! cannot be met any more does not count at all. In overload, who will be late must not make others
 //! late too. Waiting lowers keys, and what an owner has had raises them.
 
 use super::board::Holder;
 use super::event::{Deadline, OwnerNumber};
+use super::learn::CERTAIN;
 use super::logarithm::{ONE, log2};
 use super::state::{Entry, Queue, SIZES};
 use std::cmp::Reverse;
@@ -22,7 +24,7 @@ const REKEYS_MAX: usize = 8_192;
 /// A job without a deadline counts as one that is wanted in so many octaves more than it takes.
 const STRETCH: i64 = 2 * ONE;
 /// A job that is too late counts as one that is wanted in so many octaves more than it takes.
-const LOST: i64 = 12 * ONE;
+const LOST: i64 = 4 * ONE;
 /// One step of priority, in octaves.
 const PRIORITY: i64 = 2 * ONE;
 /// When a key has to be looked at that time does not change.
@@ -31,19 +33,21 @@ const NEVER: u64 = u64::MAX;
 impl Queue {
     /// A job's place in the order, without what its owner has had.
     pub(crate) fn key(&self, entry: &Entry, now: u64) -> i64 {
-        let outlook = self.outlook(entry, entry.pool, entry.progress(now));
-        let size = log2(outlook.mean.saturating_mul(u64::from(entry.ask.devices)));
-        let left = log2(outlook.rank);
         let is_restarted = entry.has_run && entry.running.is_none();
         let restart = if is_restarted { self.settings.restart.get() } else { 0 };
+        let ahead = match entry.ask.deadline {
+            Deadline::None => None,
+            Deadline::Aim(by) | Deadline::Promise(by) => Some(by.get().saturating_sub(now)),
+        };
+        let within = ahead.map_or(u64::MAX, |ahead| ahead.saturating_sub(restart));
+        let outlook = self.outlook_within(entry, entry.pool, entry.progress(now), within);
+        let size = log2(outlook.mean.saturating_mul(u64::from(entry.ask.devices)));
+        let left = log2(outlook.rank);
         // Waiting lowers keys. What is added here instead is the time from which that counts.
-        let (ahead, since) = match entry.ask.deadline {
-            Deadline::None => (left + STRETCH, entry.queued),
-            Deadline::Aim(by) | Deadline::Promise(by) => {
-                let ahead = by.get().saturating_sub(now);
-                let is_lost = outlook.hopeful + restart > ahead;
-                if is_lost { (left + LOST, entry.queued) } else { (log2(ahead), now) }
-            }
+        let (ahead, since) = match ahead {
+            None => (left + STRETCH, entry.queued),
+            Some(_) if outlook.chance == 0 => (left + LOST, entry.queued),
+            Some(ahead) => (log2(ahead) + log2(CERTAIN) - log2(outlook.chance), now),
         };
         let share = i64::from(self.settings.size_percent) * self.certainty() / 1_024;
         let paid = log2(u64::from(entry.ask.bid_percent.max(1)))

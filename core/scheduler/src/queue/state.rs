@@ -6,7 +6,7 @@ use super::event::{
     Settings,
 };
 use super::kept::Kept;
-use super::learn::{self, Hints, Kind, Learned, Outlook, claimed};
+use super::learn::{self, Hints, Kind, Learned, Outlook, Question, claimed};
 use super::timetable::{Span, Timetable};
 use tg_types::{DurationMs, Tick};
 
@@ -345,18 +345,36 @@ impl Queue {
 
     /// What is to be expected of a job in a pool.
     pub(crate) fn outlook(&self, entry: &Entry, pool: u16, elapsed: u64) -> Outlook {
-        self.outlook_of(&entry.ask, entry.estimate, pool, elapsed)
+        self.outlook_within(entry, pool, elapsed, u64::MAX)
     }
 
-    fn outlook_of(&self, ask: &Ask, estimate: u64, pool: u16, elapsed: u64) -> Outlook {
+    /// The same, with the chance that it ends in a time.
+    pub(crate) fn outlook_within(
+        &self,
+        entry: &Entry,
+        pool: u16,
+        elapsed: u64,
+        within: u64,
+    ) -> Outlook {
+        let question = Question { estimate: entry.estimate, elapsed, within };
+        self.outlook_of(&entry.ask, pool, question)
+    }
+
+    fn outlook_of(&self, ask: &Ask, pool: u16, question: Question) -> Outlook {
         if !self.settings.is_learning {
-            return claimed(estimate, elapsed);
+            return claimed(question);
         }
-        let kind = Kind::new(ask.program, pool, estimate);
-        let mut outlook = self.learned.outlook(kind, estimate, elapsed);
-        let left = ask.limit.get().saturating_sub(elapsed).max(1);
+        let kind = Kind::new(ask.program, pool, question.estimate);
+        let mut outlook = self.learned.outlook(kind, question);
+        let left = ask.limit.get().saturating_sub(question.elapsed).max(1);
         outlook.mean = outlook.mean.min(left);
         outlook
+    }
+
+    /// What is to be expected of a job that comes now.
+    fn outlook_of_new(&self, ask: &Ask, pool: u16) -> Outlook {
+        let estimate = self.estimate(ask);
+        self.outlook_of(ask, pool, Question { estimate, elapsed: 0, within: u64::MAX })
     }
 
     /// The pool in which a job will be done first: what goes before it there, then itself.
@@ -369,7 +387,7 @@ impl Queue {
 
     /// How long it takes until a job that comes now is done in a pool.
     pub(crate) fn expected(&self, ask: &Ask, pool: u16) -> u64 {
-        let outlook = self.outlook_of(ask, self.estimate(ask), pool, 0);
+        let outlook = self.outlook_of_new(ask, pool);
         let facts = self.board.pool(pool);
         let service = outlook.rank.saturating_mul(u64::from(ask.devices));
         let size = (service.max(1).ilog2() as u8).min(SIZES as u8 - 1);
@@ -511,7 +529,7 @@ impl Queue {
 
     /// What a job is expected to run in all, from what is known now.
     pub fn expected_run(&self, ask: &Ask, pool: PoolNumber) -> DurationMs {
-        DurationMs::new(self.outlook_of(ask, self.estimate(ask), pool.0, 0).mean)
+        DurationMs::new(self.outlook_of_new(ask, pool.0).mean)
     }
 
     /// The machines.

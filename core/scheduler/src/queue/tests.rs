@@ -581,6 +581,71 @@ fn job_of_a_dear_bid_goes_first_and_waiting_counts() {
     assert_eq!(starts.collect::<Vec<_>>(), [0, urgent, dear, cheap]);
 }
 
+/// Goal: a deadline counts as much as the chance that it is met. Method: jobs of one program take
+/// what they say or eight times as much, those of another what they say; of two that wait, the
+/// first has the nearer deadline and will miss it every other time.
+#[test]
+fn unlikely_deadline_goes_behind_a_likely_one() {
+    let mut world = World::new(Settings::default());
+    let limit = DurationMs::new(4 * DurationMs::HOUR.get());
+    let unsure = Ask { program: 5, limit, estimate: DurationMs::new(10 * ROUND), ..ask() };
+    let sure = Ask { program: 6, ..unsure };
+    for number in 0..64 {
+        world.queue(unsure, if number % 2 == 0 { 10 * ROUND } else { 80 * ROUND });
+        world.queue(sure, 10 * ROUND);
+        world.go_on(world.now + 10 * ROUND);
+    }
+    world.go_on(world.now + 100 * ROUND);
+    let wide = |ask: Ask| Ask { devices: 48, is_resumable: false, ..ask };
+    world.queue(wide(ask()), 30 * ROUND);
+    world.go_on(world.now + ROUND);
+    let by = |world: &World, rounds: u64| Deadline::Aim(Tick::new(world.now + rounds * ROUND));
+    let near = Ask { deadline: by(&world, 60), ..wide(unsure) };
+    let far = Ask { deadline: by(&world, 75), ..wide(sure) };
+    let near = world.queue(near, 10 * ROUND);
+    let far = world.queue(far, 10 * ROUND);
+    world.go_on(world.now + 35 * ROUND);
+    let works = |job: u64| world.jobs.get(&job).is_some_and(|truth| truth.works_from.is_some());
+    assert!(works(far) && !works(near));
+}
+
+/// Goal: nobody waits for ever, whatever else comes. Method: a soak of sixty days in which more is
+/// asked for than there is by day and less by night, of all widths, by owners who pay and hurry and
+/// one who does neither; then the longest wait is looked at.
+#[test]
+fn sim_soak_bounds_the_longest_wait() {
+    let day = 24 * 3_600_000;
+    let settings = Settings { patience: DurationMs::DAY, ..Settings::default() };
+    let mut world = World::new(settings);
+    let mut draws = Draws(11);
+    for hour in 0..60 * 24_u64 {
+        for _ in 0..if hour % 24 < 12 { 13 } else { 4 } {
+            let limit = (1 + draws.below(12)) * 15 * ROUND;
+            let is_poor = draws.below(10) == 0;
+            let by = Deadline::Aim(Tick::new(world.now + limit * (1 + draws.below(8))));
+            let wished = Ask {
+                owner: OwnerNumber(if is_poor { 0 } else { 1 + draws.below(4) as u32 }),
+                devices: [1, 1, 1, 2, 2, 2, 4, 4, 8, 8, 8, 16, 16, 48][draws.below(14) as usize],
+                limit: DurationMs::new(limit),
+                estimate: DurationMs::new(limit),
+                deadline: if is_poor { Deadline::None } else { by },
+                bid_percent: if is_poor { 10 } else { 100 + draws.below(400) as u32 },
+                priority: if is_poor { 0 } else { draws.below(3) as u8 },
+                is_resumable: draws.below(4) > 0,
+                ..ask()
+            };
+            let duration = limit * (30 + draws.below(70)) / 200;
+            world.queue(wished, duration);
+        }
+        world.go_on(world.now + 60 * ROUND);
+    }
+    let wait = |truth: &Truth| if truth.starts == 0 { world.now - truth.queued } else { 0 };
+    let open = world.jobs.values().map(wait).max().unwrap_or(0);
+    let longest = world.wait_max.max(open);
+    assert!(longest <= 3 * day, "{} h", longest / 3_600_000);
+    assert!(world.next > 10_000, "{}", world.next);
+}
+
 #[test]
 fn settled_jobs_teach_how_long_others_take() {
     let mut world = World::new(Settings::default());

@@ -295,6 +295,32 @@ fn sim_index_made_anew_decides_the_same() {
     }
 }
 
+/// Goal: it does not matter after which block the index is lost. Method: after each of forty blocks
+/// a copy is made anew from the bytes of the facts, and never again; the thousand decisions that
+/// follow are those of the one that was not lost.
+#[test]
+fn sim_index_made_anew_after_any_block_decides_the_next_thousand_the_same() {
+    let limits = Limits { decisions: 40, requeues: 5 };
+    let mut world = World::new(300);
+    let blocks: Vec<Vec<Event>> = (0..400).map(|_| world.block()).collect();
+    let mut index = Index::new();
+    let mut lost: Vec<(usize, Index)> = Vec::new();
+    let mut done = 0;
+    for (number, block) in blocks.iter().enumerate() {
+        let decisions = run(&mut index, block, limits);
+        for (count, other) in &mut lost {
+            assert_eq!(decisions, run(other, block, limits), "block {number}");
+            *count += decisions.len();
+        }
+        done += lost.extract_if(.., |(count, _)| *count >= 1_000).count();
+        if (30..70).contains(&number) {
+            let facts = through_bytes(index.facts());
+            lost.push((0, Index::rebuild(facts).expect("sound")));
+        }
+    }
+    assert_eq!(done, 40, "blocks were too few for a thousand decisions");
+}
+
 /// Goal: tasks that are all different make no slow block. Method: more of them than a block ranks,
 /// with a second of each: every block tries so many and no more, in order, an index made anew does
 /// the same, and in the end all were tried.

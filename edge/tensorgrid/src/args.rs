@@ -496,6 +496,9 @@ pub(crate) enum BenchArguments {
     /// Measure how well the scheduler fills machines
     #[command(long_about = crate::bench::packing::LONG_ABOUT)]
     Packing(BenchPackingArguments),
+    /// Measure what partitions made on demand give out, against the best fixed partition
+    #[command(long_about = crate::bench::mig::LONG_ABOUT)]
+    Mig(BenchMigArguments),
     /// Measure how fast the scheduler finds places in a large fleet
     #[command(long_about = crate::bench::sched::LONG_ABOUT)]
     Sched(BenchSchedArguments),
@@ -599,6 +602,28 @@ pub(crate) struct BenchPackingArguments {
     /// Put the machines into a random order too
     #[arg(long)]
     pub(crate) shuffle_nodes: bool,
+}
+
+/// `bench mig`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchMigArguments {
+    /// List of tasks: num_gpu, gpu_milli, creation_time, deletion_time; may be given again
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    pub(crate) tasks: Vec<PathBuf>,
+    /// GPUs of the fleet
+    #[arg(long, value_name = "N", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) gpus: u32,
+    /// Sequences of tasks
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub(crate) seeds: u64,
+    /// The seed of the first sequence
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub(crate) first_seed: u64,
+    /// Only tasks that want less than a GPU
+    #[arg(long)]
+    pub(crate) shares: bool,
 }
 
 /// `bench jobs`

@@ -5,6 +5,7 @@ pub(crate) mod jct;
 pub(crate) mod jobs;
 mod ledger;
 mod load;
+pub(crate) mod mig;
 pub(crate) mod packing;
 mod process;
 pub(crate) mod proof;

@@ -60,6 +60,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::BenchDeadlines(arguments) => bench::jct::promises(&arguments, printer),
         Command::BenchRouting(arguments) => bench::jct::learning(&arguments, printer),
         Command::BenchPacking(arguments) => bench::packing::run(&arguments, printer),
+        Command::BenchMig(arguments) => bench::mig::run(&arguments, printer),
         Command::BenchSched(arguments) => bench::sched::run(&arguments, printer),
         Command::BenchProof(arguments) => bench::proof::run(&arguments, printer),
         Command::BenchTensor(arguments) => bench::tensor::run(&arguments, printer),

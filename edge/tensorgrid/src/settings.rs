@@ -4,10 +4,10 @@
 use crate::{
     args::{
         Arguments, BenchArguments, BenchChainArguments, BenchDeadlinesArguments, BenchJctArguments,
-        BenchJobsArguments, BenchPackingArguments, BenchRoutingArguments, BenchSchedArguments,
-        CheatWord, CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress,
-        ProveArguments, StakeArguments, UpArguments, ValidatorArguments, VerifyArguments,
-        WalletArguments,
+        BenchJobsArguments, BenchMigArguments, BenchPackingArguments, BenchRoutingArguments,
+        BenchSchedArguments, CheatWord, CommandArguments, GenesisArguments, Grant, KeyArguments,
+        NamedAddress, ProveArguments, StakeArguments, UpArguments, ValidatorArguments,
+        VerifyArguments, WalletArguments,
         import::ImportJobArguments,
         jobs::{
             CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments, RunJobArguments,
@@ -271,6 +271,7 @@ pub(crate) enum Command {
     BenchTensor(BenchTensorArguments),
     BenchJobs(BenchJobsArguments),
     BenchPacking(BenchPackingArguments),
+    BenchMig(BenchMigArguments),
     BenchSched(BenchSchedArguments),
     BenchJct(BenchJctArguments),
     BenchDeadlines(BenchDeadlinesArguments),
@@ -403,6 +404,7 @@ fn bench_command(bench: BenchArguments) -> Command {
         BenchArguments::Tensor(tensor) => Command::BenchTensor(tensor),
         BenchArguments::Proof(proof) => Command::BenchProof(proof),
         BenchArguments::Packing(packing) => Command::BenchPacking(packing),
+        BenchArguments::Mig(mig) => Command::BenchMig(mig),
         BenchArguments::Sched(sched) => Command::BenchSched(sched),
         BenchArguments::Jct(jct) => Command::BenchJct(jct),
         BenchArguments::Deadlines(deadlines) => Command::BenchDeadlines(deadlines),

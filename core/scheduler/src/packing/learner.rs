@@ -21,7 +21,7 @@ const GROWTH_PERCENT: u64 = 5;
 /// What one task that came counts, against those that are only imagined.
 const WEIGHT: u64 = 16;
 /// GPUs that the imagined ones take together.
-const EXPECTED_GPUS: u64 = 64;
+const EXPECTED_GPUS: u64 = 128;
 
 impl Learner {
     /// Counts a task. Returns whether the mix should be made anew.

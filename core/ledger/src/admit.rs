@@ -26,8 +26,8 @@ pub(crate) fn check(session: &mut Session<'_>, tx: &CheckedTx) -> Result<(Call, 
     if body.fee < fee::floor(&session.params, tx.size_bytes(), &body.action) {
         return Err(Reason::FeeTooLow.into());
     }
-    if let Action::ProveResult { job, shown, .. } = &body.action {
-        prove::check_awaited(session, &body.sender, job, shown.as_slice().len())?;
+    if let Action::ProveResult { job, cost, shown, .. } = &body.action {
+        prove::check_awaited(session, &body.sender, job, *cost, shown.as_slice().len())?;
     }
     program::check_limit(session, &body.sender, &body.action)?;
     let is_evidence = matches!(body.action, Action::SubmitEvidence { .. });

@@ -158,12 +158,13 @@ fn complete(
     let whole: Vec<u8> = parts.iter().flat_map(|part| part.as_slice().iter().copied()).collect();
     let facts = session.rules.judge.facts(&whole).filter(|facts| facts.id == *program);
 
-    session.programs_count += 1;
     session.tables.drafts.put(draft, None)?;
     for id in ids {
         session.tables.pieces.put(id, None)?;
     }
     let facts = facts.ok_or(Reason::ProgramWrong)?;
+    // Bytes that are no program are not planned, and keep nobody out of the block.
+    session.programs_count += 1;
     for (piece, bytes) in (0..).zip(parts) {
         let id = keys::program_piece_id(program, piece);
         session.tables.pieces.put(&id, Some(PieceEntry { bytes }))?;

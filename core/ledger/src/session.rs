@@ -278,8 +278,8 @@ impl<'a> Session<'a> {
                 let floor = fee::floor(&self.params, call.size_bytes, &body.action);
                 let fee = fee::shown(&self.params, call.size_bytes, *cost, result.package_bytes);
                 let fee = fee.min(floor);
-                let (cost, bytes, vouchers) = (*cost, shown.as_slice(), vouchers.as_slice());
-                prove::prove(self, call, &Shown { job, result, cost, bytes, vouchers, fee })?;
+                let (bytes, vouchers) = (shown.as_slice(), vouchers.as_slice());
+                prove::prove(self, call, &Shown { job, result, bytes, vouchers, fee })?;
             }
             Action::GiveUp { job, failure } => run::give_up(self, call, job, *failure)?,
             Action::CommitChecks { seals } => check::commit(self, call, seals.as_slice())?,

@@ -180,6 +180,8 @@ struct Books {
     checking: BTreeSet<JobId>,
     /// Results of ours that are not settled.
     runs: BTreeMap<JobId, Ran>,
+    /// Results that are being shown to be right, until their job or run is over.
+    shown: BTreeSet<JobId>,
     /// Checks of ours whose answer is not shown.
     checks: BTreeMap<JobId, check::Checked>,
     /// Runs that we computed as a checker and vouched for, until they are settled.
@@ -383,8 +385,14 @@ impl State {
 
     /// Shows a result that was proven before, or begins the run.
     async fn run_or_show(&mut self, job: JobId) {
+        if self.books.shown.contains(&job) {
+            return; // every stream of blocks begins with all our runs
+        }
         match self.notes.find_proof(&job).and_then(|proven| proven.whole) {
-            Some(proof) => self.outbox.prove(proof).await,
+            Some(proof) => {
+                self.books.shown.insert(job);
+                self.outbox.prove(proof).await;
+            }
             None => self.begin_run(job),
         }
     }
@@ -523,6 +531,7 @@ impl State {
 
     fn forget(&mut self, job: &JobId) {
         self.books.runs.remove(job);
+        self.books.shown.remove(job);
         self.notes.forget(job);
         self.books.checks.remove(job);
         self.books.vouched.remove(job);
@@ -605,13 +614,15 @@ impl State {
     /// Shows a result with all that shows it to be right. It is noted before: a node that dies and
     /// comes back before it is final shows the same again, which the ledger takes once.
     async fn prove(&mut self, job: JobId, ran: Ran) {
-        let Ran { note: Note { result, voucher, .. }, proved: Some(proved), .. } = ran else {
+        let Ran { note: Note { result, voucher, .. }, proved: Some(proved), key, .. } = ran else {
             return;
         };
         let shown = Bytes::new(proved.bytes).ok().zip(List::new(vec![voucher]).ok());
         if let Some((shown, vouchers)) = shown {
             let proof = Action::ProveResult { job, result, cost: proved.cost, shown, vouchers };
+            self.notes.keep_key(&job, key.as_ref());
             self.notes.keep_proof(&job, &proof);
+            self.books.shown.insert(job);
             self.outbox.prove(proof).await;
         }
     }
@@ -666,7 +677,7 @@ impl State {
         }
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
         let (tools, busy) = (Arc::clone(&self.tools), Arc::clone(&self.busy));
-        let before = self.notes.find_proof(&job);
+        let before = self.notes.find_proof(&job).map(|proven| (proven, self.notes.find_key(&job)));
         self.tasks.spawn(async move {
             let _computing = busy;
             let report = match work::run(&config, &tools, job, before).await {

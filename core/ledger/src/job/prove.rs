@@ -5,14 +5,14 @@
 //! A node that signs a result which does not pass has shown its own lie, and loses its bond. So
 //! whatever may happen to an honest node must be refused before: all sizes, costs and vouchers.
 //!
-//! Blocks have room for few of these transactions, so one that nobody waits for, or that is longer
-//! than its job can need, is not even admitted: it takes no place, and whoever shows a result twice
-//! does not pay for it.
+//! Blocks have room for few of these transactions, so one that nobody waits for, that is longer
+//! than its job can need or that does not pay for its cost is not even admitted: it takes no place,
+//! and whoever shows a result twice does not pay for it.
 
 use tg_types::hash::sha256;
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId};
 use tg_types::voucher::Voucher;
-use tg_types::{Amount, Event, JobStatus, Reason, ResultClaim, RunResult, Tick, Work};
+use tg_types::{Amount, Event, JobStatus, Reason, ResultClaim, RunResult, ShownBy, Tick, Work};
 
 use super::charges::charges;
 use super::record::{JobEntry, Run, RunState};
@@ -28,7 +28,6 @@ use crate::{keys, program};
 pub(crate) struct Shown<'a> {
     pub(crate) job: &'a JobId,
     pub(crate) result: &'a RunResult,
-    pub(crate) cost: u64,
     pub(crate) bytes: &'a [u8],
     pub(crate) vouchers: &'a [Voucher],
     /// What showing it had to cost, which the client pays back.
@@ -55,16 +54,29 @@ pub fn check_shown(
     if shown_bytes > by.bytes_max() { Err(Reason::TxTooLarge) } else { Ok(()) }
 }
 
-/// Refuses what takes no place in a block: a result that nobody waits for, or a longer one.
+/// Refuses what takes no place in a block: a result that nobody waits for, a longer one, or one
+/// whose fee is reckoned from another cost.
 pub(crate) fn check_awaited(
     session: &mut Session<'_>,
     sender: &AccountId,
     job: &JobId,
+    cost: u64,
     shown_bytes: usize,
 ) -> Result<(), Fail> {
     let node = NodeId::new(*sender.as_bytes());
     let entry = session.tables.jobs.get(job.as_bytes())?;
-    Ok(check_shown(entry, &node, shown_bytes)?)
+    check_shown(entry, &node, shown_bytes)?;
+    let Some((program, by)) = entry.and_then(|entry| shown_by(entry, &node)) else {
+        return Err(Reason::RunNotThere.into());
+    };
+    let costs = program::costs(session, &program)?.ok_or(Reason::ProgramUnknown)?;
+    if costs.by(by) == Some(cost) { Ok(()) } else { Err(Reason::ProofCostWrong.into()) }
+}
+
+/// Of which program a node shows its result, and how; `None` if results of the job are not shown.
+fn shown_by(entry: &JobEntry, node: &NodeId) -> Option<(Hash32, ShownBy)> {
+    let Work::Tensor { program, .. } = entry.spec.work else { return None };
+    Some((program, entry.spec.tier.shown_by(entry.run_number(node)?)?))
 }
 
 /// Takes a result that is shown to be right, and settles its job; or takes the bond of whoever
@@ -76,10 +88,6 @@ pub(crate) fn prove(session: &mut Session<'_>, call: &Call, shown: &Shown<'_>) -
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     let run = entry.run_of(&node).cloned().ok_or(Reason::RunUnknown)?;
     let claim = claim(session, &entry, shown, &node).ok_or(Reason::RunNotThere)?;
-    let costs = program::costs(session, &claim.program)?.ok_or(Reason::ProgramUnknown)?;
-    if costs.by(claim.by) != Some(shown.cost) {
-        return Err(Reason::ProofCostWrong.into());
-    }
     if result.trace != Hash32::new(sha256(&[shown.bytes])) {
         return Err(Reason::ProofHashWrong.into());
     }
@@ -112,8 +120,8 @@ fn claim(
     shown: &Shown<'_>,
     node: &NodeId,
 ) -> Option<ResultClaim> {
-    let Work::Tensor { program, weights, inputs, .. } = entry.spec.work else { return None };
-    let by = entry.spec.tier.shown_by(entry.run_number(node)?)?;
+    let Work::Tensor { weights, inputs, .. } = entry.spec.work else { return None };
+    let (program, by) = shown_by(entry, node)?;
     let (genesis, output) = (session.rules.domain.genesis, shown.result.output);
     let (job, node) = (*shown.job, *node);
     Some(ResultClaim { genesis, job, node, program, weights, inputs, output, by })

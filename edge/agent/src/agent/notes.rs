@@ -193,7 +193,7 @@ impl Notes {
             return;
         }
         self.remove(job, DUTY);
-        if self.find(job).is_none() {
+        if self.find(job).is_none() && self.find_proof(job).is_none() {
             self.remove(job, KEY);
         }
     }
@@ -210,9 +210,8 @@ impl Notes {
 
     /// Forgets a job.
     pub(crate) fn forget(&mut self, job: &JobId) {
-        if !self.noted.remove(job) {
-            return;
-        }
+        // Files of more jobs than are counted may be there too.
+        self.noted.remove(job);
         KINDS.iter().for_each(|kind| self.remove(job, kind));
     }
 

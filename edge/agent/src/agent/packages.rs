@@ -95,9 +95,10 @@ impl Content {
     /// The key, if the run may have to be computed again for a dispute, and whoever does so could
     /// get the key from its owner alone.
     pub(crate) fn key_to_note(&self, spec: &JobSpec) -> Option<ContentKey> {
-        let is_disputed = matches!(spec.tier, Tier::Audit | Tier::Sync);
+        // To defend a result, or to hand in again what was proven.
+        let is_needed = matches!(spec.tier, Tier::Audit | Tier::Sync) || spec.tier.is_shown();
         let is_owners = spec.key_escrow == KeyEscrow::None;
-        (is_disputed && is_owners).then(|| ContentKey::new(self.key))
+        (is_needed && is_owners).then(|| ContentKey::new(self.key))
     }
 
     /// What is inside. Reading waits for the disk if it is large.

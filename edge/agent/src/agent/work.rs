@@ -307,19 +307,22 @@ const SHARES_ASKED_MAX: u32 = 30;
 /// How long to wait before a key is asked for again.
 const KEY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs a job. What showed the result before is shown again.
+/// Runs a job. What showed the result before is shown again; the key of its inputs was noted then,
+/// if only their owner has it.
 pub(crate) async fn run(
     config: &Arc<AgentConfig>,
     tools: &Tools,
     job: JobId,
-    before: Option<Proven>,
+    before: Option<(Proven, Option<ContentKey>)>,
 ) -> Result<Ran, WorkError> {
     let begun = Instant::now();
     let node = NodeId::new(*config.key.public().as_bytes());
     let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
     let entry = patience::job(config, job, is_ours).await?;
     check_money(config, &entry).await?;
-    let content = open(config, &tools.packages, Closed::of_run(job, &entry), ready(())).await?;
+    let (before, key) = before.unzip();
+    let closed = Closed { key: key.flatten(), ..Closed::of_run(job, &entry) };
+    let content = open(config, &tools.packages, closed, ready(())).await?;
     // What we have the key of by luck, checkers might not.
     if !content.is_fair {
         return Err(WorkError::Unfair);

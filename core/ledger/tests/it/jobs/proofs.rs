@@ -148,7 +148,7 @@ fn result_of_another_step_tier_or_node_is_refused() {
             *cost += 1;
         }
     });
-    world.refused(0, dear, Reason::ProofCostWrong);
+    world.refuse(&world.tx(voice(0), dear), Reason::ProofCostWrong);
     let misnamed = with(&|it| {
         if let Action::ProveResult { result, .. } = it {
             result.trace = Hash32::new([1; 32]);
@@ -322,7 +322,7 @@ fn result_that_somebody_shows_costs_its_doubters_reputation() {
     assert!(bad(&world, runner) > before);
 }
 
-/// Transactions that show so many bytes for each of these runs, at any cost.
+/// Transactions that show so many bytes for each of these runs, at a cost.
 fn large(world: &World, jobs: &[JobId], bytes: usize, cost: u64) -> Vec<CheckedTx> {
     let shown = Bytes::new(vec![7; bytes]).expect("within the bound");
     let show = |job: &JobId| {
@@ -340,41 +340,44 @@ fn large(world: &World, jobs: &[JobId], bytes: usize, cost: u64) -> Vec<CheckedT
 /// fits, by number, by cost and by bytes; building leaves it out, applying refuses the block.
 #[test]
 fn block_with_too_many_results_to_verify_is_refused() {
-    let mut world = World::staffed_with(wide_params(), NetworkKind::Local, 5);
-    let jobs: Vec<JobId> = (0..4).map(|_| world.ask(spec(ZK))).collect();
-    let check = |bytes: usize, cost: u64, fits: usize| {
-        let txs = large(&world, &jobs[..=fits], bytes, cost);
+    let check = |bytes: usize, limit: &dyn Fn(&mut Params), fits: usize| {
+        let mut params = wide_params();
+        limit(&mut params);
+        let mut world = World::staffed_with(params, NetworkKind::Local, 5);
+        let jobs: Vec<JobId> = (0..4).map(|_| world.ask(spec(ZK))).collect();
+        let txs = large(&world, &jobs[..=fits], bytes, COST + 2_000);
         assert!(world.try_block(&txs[..fits]).is_ok());
         let refused = world.try_block(&txs);
         assert!(matches!(refused, Err(ApplyError::TooManyProofs { .. })), "{refused:?}");
         let Built { included, refused, .. } = world.build(&txs);
         assert_eq!((included.len(), refused.len()), (fits, 0), "the rest waits");
     };
-    check(100, 100, 3);
-    check(100, 9_000, 2);
-    check(750_000, 100, 2);
+    let cost = |params: &mut Params, most: u64| params.jobs.proof_cost_per_block_max = most;
+    check(100, &|params| cost(params, 4 * (COST + 2_000)), 3);
+    check(100, &|params| cost(params, 3 * (COST + 2_000) - 1), 2);
+    check(750_000, &|params| cost(params, 4 * (COST + 2_000)), 2);
 }
 
 #[test]
 fn result_may_be_large_and_not_larger() {
     let mut world = World::staffed_with(wide_params(), NetworkKind::Local, 2);
-    for (tier, most) in [
-        (PROOF, SHOWN_OPENLY_BYTES_MAX),
-        (Tier::Rerun, SHOWN_OPENLY_BYTES_MAX),
-        (ZK, SHOWN_BYTES_MAX),
+    for (tier, most, cost) in [
+        (PROOF, SHOWN_OPENLY_BYTES_MAX, COST),
+        (Tier::Rerun, SHOWN_OPENLY_BYTES_MAX, COST - 1_000),
+        (ZK, SHOWN_BYTES_MAX, COST + 2_000),
     ] {
         let job = world.ask(spec(tier));
         if most < SHOWN_BYTES_MAX {
             // It takes no place in a block and costs nothing.
-            let longer = large(&world, &[job], most + 1, 100);
+            let longer = large(&world, &[job], most + 1, cost);
             world.refuse(&longer[0], Reason::TxTooLarge);
             let Built { included, refused, .. } = world.build(&longer);
             assert_eq!((included, refused), (vec![], vec![(0, Reason::TxTooLarge)]));
         }
-        let txs = large(&world, &[job], most, 100);
+        let txs = large(&world, &[job], most, cost);
         assert!(usize::try_from(txs[0].size_bytes()).is_ok_and(|size| size <= PROOF_TX_BYTES_MAX));
         let status = world.block(&txs).receipts[0].status;
-        assert_eq!(status, Status::Failed(Reason::ProofCostWrong), "admitted");
+        assert_eq!(status, Status::Failed(Reason::ProofHashWrong), "admitted");
     }
     assert!(Bytes::<SHOWN_BYTES_MAX>::new(vec![7; SHOWN_BYTES_MAX + 1]).is_err());
 }

@@ -25,12 +25,12 @@ mod tasks;
 mod tests;
 mod usage;
 
+pub(crate) use choose::STALLS_MAX;
 pub use entries::{Facts, FactsError, NodeFact, TaskFact, UsageFact};
 pub use facts::{
     Decision, Event, EventError, Limits, NOWHERE, NodeOffer, Purpose, Refusal, Slice, TaskId,
     TaskSpec, Wait,
 };
-pub(crate) use hash::scramble;
 pub use journal::Mark;
 pub use keys::{KEYS_MAX, Keys};
 
@@ -80,6 +80,8 @@ pub struct Index {
     tasks: BTreeMap<u64, Task>,
     kinds: Vec<Kind>,
     kind_of: BTreeMap<TaskSpec, u32>,
+    /// What was asked for last without being kept.
+    passing: Option<Kind>,
     /// Kinds to be tried, by the first task that waits.
     ready: BTreeSet<(u64, u32)>,
     /// Kinds that were found to have no place, and have tasks.
@@ -120,6 +122,7 @@ impl Index {
             tasks: BTreeMap::new(),
             kinds: Vec::new(),
             kind_of: BTreeMap::new(),
+            passing: None,
             ready: BTreeSet::new(),
             blocked: BTreeSet::new(),
             waiting: 0,
@@ -217,6 +220,11 @@ impl Index {
         if self.journal.is_empty() && (is_full(self.cells.len()) || is_full(self.kinds.len())) {
             *self = Self::rebuild(self.facts()).expect("own facts are sound");
         }
+    }
+
+    /// All that happened stays.
+    pub(crate) fn settle(&mut self) {
+        self.journal.forget_before(self.journal.mark());
     }
 
     fn undo(&mut self, undo: Undo) {

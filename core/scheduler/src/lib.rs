@@ -8,6 +8,7 @@ pub mod catalogue;
 mod change;
 pub mod index;
 mod market;
+mod meter;
 mod model;
 pub mod packing;
 pub mod queue;
@@ -15,7 +16,8 @@ mod rule;
 pub mod sharing;
 
 pub use change::{Change, cheapest_change};
-pub use market::{Market, stake_step};
+pub use market::{Market, Names, stake_step};
+pub use meter::Meter;
 pub use rule::Rule;
 
 use model::is_of_model;

@@ -7,15 +7,19 @@
 //!
 //! A market is made of what nodes offer and of nothing else. One made anew decides the same.
 
-use crate::catalogue::{Abilities, Catalogue, UNLISTED};
-use crate::index::{Event, Index, Keys, NOWHERE, NodeOffer, Purpose, TaskSpec};
+mod names;
+
+pub use names::Names;
+
+use crate::catalogue::Abilities;
+use crate::index::{Event, Index, Keys, NOWHERE, NodeOffer, Purpose, STALLS_MAX, TaskSpec};
 use crate::packing::Models;
 use crate::sharing::Modes;
-use crate::{Ask, Measure, Offer, Pricing, fit, is_of_model};
+use crate::{Ask, Measure, Meter, Offer, Pricing, fit};
+use names::Meant;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
-use tg_types::node::DEVICES_MAX;
-use tg_types::{Amount, Device, DeviceKind, Name, NodeDescriptor, NodeId, Work};
+use std::collections::BTreeSet;
+use tg_types::{Amount, Name, NodeDescriptor, NodeId, Work};
 
 /// The step of the price in the middle, and of all speeds: how fast devices fill memory is measured
 /// in block times, which are too coarse to give work by.
@@ -28,6 +32,15 @@ const REGION_LAST: u8 = 63;
 const LOAD_MAX: u32 = 7;
 /// The most reliability that counts.
 const RELIABILITY_MAX: u32 = 15;
+/// What it takes to compare two names, at worst.
+const STEPS_PER_COMPARISON: usize = 32;
+/// The rules compare a device's name so often with the one that is asked for.
+const COMPARISONS: usize = 4;
+/// What the rules take otherwise, for a node and for each of its devices.
+const STEPS_PER_NODE: usize = 16;
+const STEPS_PER_DEVICE: usize = 4;
+/// What it takes to change a stall.
+const STEPS_PER_CHANGE: usize = 64;
 
 /// Nodes that take runs at prices of one kind.
 #[derive(Debug)]
@@ -38,87 +51,121 @@ pub struct Market {
     middle: i64,
     /// By name; all after the last number share it.
     regions: Vec<Name>,
-    /// What devices of a name go under, with the rows of the catalogue that have the name.
-    models: BTreeMap<Name, Rows>,
-    /// What was asked for and what that may be.
-    asked: BTreeMap<Name, Models>,
     /// What nodes offer, as the index has it.
-    stalls: Vec<Vec<(NodeId, NodeOffer)>>,
+    stalls: Vec<Vec<Stall>>,
+    /// Nodes with more devices than stalls. They are asked one by one if nobody else fits.
+    crowded: Vec<usize>,
+    /// Nodes of owners without stake. They are asked if nobody else fits and nothing is at risk.
+    unstaked: Vec<usize>,
 }
 
-/// Rows of the catalogue with the name of a device.
-#[derive(Debug, Default)]
-struct Rows {
-    rows: Vec<u8>,
-    /// Under which numbers such devices stand in the index.
-    used: BTreeSet<u8>,
+/// A device, or several that are alike, of a node.
+#[derive(Debug)]
+struct Stall {
+    id: NodeId,
+    /// The number of the device's name.
+    name: u16,
+    offer: NodeOffer,
 }
 
 impl Market {
-    /// The market of these nodes, known by their places from now on.
-    pub fn new<'a>(pricing: Pricing, offers: impl Iterator<Item = Offer<'a>> + Clone) -> Self {
-        let descriptors = || offers.clone().map(|offer| offer.descriptor);
-        let mut prices: Vec<i64> = descriptors().map(|it| pricing.step_of(it)).collect();
+    /// The market of these nodes, known by their places from now on. What it takes is bounded by
+    /// the number of nodes. Those that have shown or staked nothing have no part in it: they would
+    /// set prices and make searches long at no cost.
+    pub fn new<'a>(
+        pricing: Pricing,
+        names: &mut Names,
+        offers: impl Iterator<Item = Offer<'a>> + Clone,
+    ) -> Self {
+        let earnest = || offers.clone().filter(Offer::is_earnest).map(|offer| offer.descriptor);
+        let mut prices: Vec<i64> = earnest().map(|it| pricing.step_of(it)).collect();
         prices.sort_unstable();
+        let regions: BTreeSet<&Name> = earnest().map(|it| &it.region).collect();
         let mut market = Self {
             index: Index::new(),
             pricing,
             middle: prices.get(prices.len() / 2).copied().unwrap_or(0),
-            regions: Vec::new(),
-            models: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            regions: regions.into_iter().cloned().collect(),
             stalls: Vec::new(),
+            crowded: Vec::new(),
+            unstaked: Vec::new(),
         };
-        let regions: BTreeSet<&Name> = descriptors().map(|it| &it.region).collect();
-        market.regions = regions.into_iter().cloned().collect();
-        let catalogue = Catalogue::builtin();
-        for (number, offer) in (0..).zip(offers) {
-            let stalls = market.stalls_of(&catalogue, number, &offer);
-            for (node, stall) in &stalls {
-                let (node, offer) = (*node, Box::new(stall.clone()));
+        for (number, offer) in offers.enumerate() {
+            let stalls = market.stalls_of(names, number, &offer);
+            for stall in &stalls {
+                let (node, offer) = (stall.id, Box::new(stall.offer.clone()));
                 let joined = market.index.apply(Event::NodeJoined { node, offer });
                 joined.expect("all numbers are in their range");
             }
             market.stalls.push(stalls);
         }
+        market.index.settle();
         market
     }
 
     /// A node has more or fewer runs than before, or its owner another stake.
-    pub fn update(&mut self, number: usize, offer: &Offer<'_>) {
+    pub fn update(&mut self, number: usize, offer: &Offer<'_>, meter: &Meter) {
         let Some(stalls) = self.stalls.get_mut(number) else { return };
-        for (node, stall) in stalls {
+        for Stall { id, offer: stall, .. } in stalls {
             let before = stall.clone();
             stall.follow(offer);
             if *stall != before {
-                let (node, offer) = (*node, Box::new(stall.clone()));
+                meter.add(STEPS_PER_CHANGE);
+                let (node, offer) = (*id, Box::new(stall.clone()));
                 let changed = self.index.apply(Event::NodeChanged { node, offer });
                 changed.expect("all numbers are in their range");
             }
         }
+        self.index.settle();
     }
 
     /// The best node for one more run, by its place. The draw decides between equals; `offer` says
-    /// what a node offers now, and `tries` counts how often it was asked.
+    /// what a node offers now. Every node is asked once at most.
     pub fn find<'a>(
         &mut self,
+        names: &mut Names,
         ask: &Ask<'_>,
         draw: u64,
         offer: impl Fn(usize) -> Option<Offer<'a>>,
-        tries: &Cell<u32>,
+        meter: &Meter,
     ) -> Option<usize> {
-        let task = self.task(ask)?;
-        let admits = |number: u64| {
-            tries.set(tries.get().saturating_add(1));
-            let offer = usize::try_from(number).ok().and_then(&offer);
-            offer.is_some_and(|offer| fit(ask, &offer).is_ok())
+        let meant = ask.spec.needs.model.as_ref().map(|asked| names.meant(asked, meter));
+        let answers: Vec<Cell<Option<bool>>> = vec![Cell::new(None); self.stalls.len()];
+        let is_fit = |number: usize| {
+            meter.add(1);
+            let Some(answer) = answers.get(number) else { return false };
+            answer.get().unwrap_or_else(|| {
+                let is_fit = offer(number).is_some_and(|offer| {
+                    meter.add(steps_of(ask, &offer));
+                    fit(ask, &offer).is_ok()
+                });
+                answer.set(Some(is_fit));
+                is_fit
+            })
         };
-        let found = self.index.best(task, draw, admits)?;
-        usize::try_from(found).ok()
+        let task = self.task(ask, meant.as_ref());
+        let Self { index, stalls, crowded, unstaked, .. } = self;
+        let admits = |place: u64| {
+            let (number, place) = node_and_place(place);
+            let stall = stalls.get(number).and_then(|stalls| stalls.get(place));
+            let is_meant =
+                stall.is_some_and(|stall| meant.as_ref().is_none_or(|it| it.has(stall.name)));
+            is_meant && is_fit(number)
+        };
+        let found = task.and_then(|task| index.best(task, draw, meter, admits));
+        if let Some(place) = found {
+            return Some(node_and_place(place).0);
+        }
+        let unstaked = if ask.bond == Amount::ZERO { unstaked.as_slice() } else { &[] };
+        [crowded.as_slice(), unstaked].into_iter().find_map(|aside| {
+            let turn = draw.checked_rem(aside.len() as u64).unwrap_or(0);
+            let (before, after) = aside.split_at(usize::try_from(turn).unwrap_or(0));
+            after.iter().chain(before).copied().find(|number| is_fit(*number))
+        })
     }
 
-    /// What a job asks for; `None` if no node can have it.
-    fn task(&mut self, ask: &Ask<'_>) -> Option<TaskSpec> {
+    /// What a job asks for; `None` if no node of the index can have it.
+    fn task(&self, ask: &Ask<'_>, meant: Option<&Meant>) -> Option<TaskSpec> {
         let needs = &ask.spec.needs;
         let region = match &needs.region {
             Some(region) => Some(self.region(region)?),
@@ -138,7 +185,7 @@ impl Market {
             price_max: self.step(quarter_octaves(limit)),
             bandwidth_min: 0,
             kind: needs.kind,
-            models: needs.model.as_ref().map_or(Models::ANY, |model| self.models_of(model)),
+            models: meant.map_or(Models::ANY, |meant| meant.models),
             abilities: Abilities::NONE,
             features: needs.features,
             may_share: false,
@@ -152,24 +199,33 @@ impl Market {
         })
     }
 
-    /// The devices of a node with which it is credited.
-    fn stalls_of(
-        &mut self,
-        catalogue: &Catalogue,
-        number: u64,
-        offer: &Offer<'_>,
-    ) -> Vec<(NodeId, NodeOffer)> {
-        let mut stalls = Vec::new();
-        for (place, (device, credited)) in (0..).zip(offer.devices()) {
+    /// The devices of a node with which it is credited, those that are alike once.
+    fn stalls_of(&mut self, names: &mut Names, number: usize, offer: &Offer<'_>) -> Vec<Stall> {
+        let mut stalls: Vec<Stall> = Vec::new();
+        if !offer.is_earnest() {
+            self.unstaked.extend(offer.is_shown().then_some(number));
+            return stalls;
+        }
+        let mut seen = BTreeSet::new();
+        for (device, credited) in offer.devices() {
             let Some(memory_mib) = credited else { continue };
+            let features = device.features;
+            if !seen.insert((device.kind, &device.model, memory_mib, features)) {
+                continue;
+            }
+            let Some(id) = place_of(number, stalls.len()) else {
+                self.crowded.push(number);
+                break;
+            };
+            let (name, model) = names.of(device, memory_mib);
             let mut stall = NodeOffer {
-                owner: number,
+                owner: id,
                 kind: device.kind,
-                model: self.model(catalogue, device, memory_mib),
+                model,
                 count: 1,
                 memory_mib,
                 abilities: Abilities::NONE,
-                features: device.features,
+                features,
                 modes: Modes::WHOLE,
                 cpu_milli: 0,
                 ram_mib: 0,
@@ -185,7 +241,7 @@ impl Market {
                 cached: Keys::default(),
             };
             stall.follow(offer);
-            stalls.push((stall_id(number, place), stall));
+            stalls.push(Stall { id: stall_id(id), name, offer: stall });
         }
         stalls
     }
@@ -194,37 +250,6 @@ impl Market {
     fn region(&self, name: &Name) -> Option<u8> {
         let place = self.regions.binary_search(name).ok()?;
         Some(u8::try_from(place).unwrap_or(REGION_LAST).min(REGION_LAST))
-    }
-
-    /// The number of a device's model, and a note of it for those who ask by name. A memory that no
-    /// such device has makes it one that is not listed.
-    fn model(&mut self, catalogue: &Catalogue, device: &Device, memory_mib: u32) -> u8 {
-        if !self.models.contains_key(&device.model) {
-            let rows = match device.kind {
-                DeviceKind::Cpu => Vec::new(), // the catalogue has none
-                DeviceKind::Gpu | DeviceKind::Accelerator => catalogue.named(device.model.as_str()),
-            };
-            self.models.insert(device.model.clone(), Rows { rows, used: BTreeSet::new() });
-        }
-        let rows = self.models.entry(device.model.clone()).or_default();
-        let number = catalogue.nearest(&rows.rows, memory_mib);
-        let is_it = catalogue.get(number).is_some_and(|model| model.kind == device.kind);
-        let is_it = is_it && catalogue.is_plausible(number, memory_mib);
-        let number = if is_it { number } else { UNLISTED };
-        rows.used.insert(number);
-        number
-    }
-
-    /// The numbers under which models that may be meant stand in the index.
-    fn models_of(&mut self, asked: &Name) -> Models {
-        if let Some(known) = self.asked.get(asked) {
-            return *known;
-        }
-        let meant = self.models.iter().filter(|(name, _)| is_of_model(asked, name));
-        let numbers = meant.flat_map(|(_, rows)| rows.used.iter().copied());
-        let found = numbers.fold(Models::NONE, Models::with);
-        self.asked.insert(asked.clone(), found);
-        found
     }
 
     /// A price in quarter octaves as a step around the middle.
@@ -254,13 +279,41 @@ impl Pricing {
     }
 }
 
-/// How a device of a node is called in the index: every one differently.
-fn stall_id(number: u64, device: u64) -> NodeId {
+impl Offer<'_> {
+    /// Whether any device is credited.
+    fn is_shown(&self) -> bool {
+        self.devices().any(|(_, credited)| credited.is_some())
+    }
+
+    /// Whether there is something behind it.
+    fn is_earnest(&self) -> bool {
+        self.stake_free > Amount::ZERO && self.is_shown()
+    }
+}
+
+/// What it takes to try all rules.
+fn steps_of(ask: &Ask<'_>, offer: &Offer<'_>) -> usize {
+    let by_name = ask.spec.needs.model.as_ref().map_or(0, |_| COMPARISONS * STEPS_PER_COMPARISON);
+    let devices = offer.descriptor.devices.as_slice().len();
+    STEPS_PER_NODE + devices * (STEPS_PER_DEVICE + by_name)
+}
+
+/// The number of a stall; `None` if the node has as many as it may.
+fn place_of(number: usize, place: usize) -> Option<u64> {
+    let place = u64::try_from(place).ok().filter(|place| *place < STALLS_MAX)?;
+    u64::try_from(number).ok()?.checked_mul(STALLS_MAX)?.checked_add(place)
+}
+
+/// The node of a stall and the stall's place there.
+fn node_and_place(stall: u64) -> (usize, usize) {
+    let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    (small(stall / STALLS_MAX), small(stall % STALLS_MAX))
+}
+
+/// How a stall is called in the index: its key is its number.
+fn stall_id(number: u64) -> NodeId {
     let mut id = [0; 32];
-    let place = number * DEVICES_MAX as u64 + device;
-    // Names order equals, so they are spread evenly and do not follow the list of nodes.
-    let spread = crate::index::scramble(place).to_be_bytes();
-    id.iter_mut().zip(spread).for_each(|(byte, spread)| *byte = spread);
+    id.iter_mut().zip(number.to_be_bytes()).for_each(|(byte, part)| *byte = part);
     NodeId::new(id)
 }
 

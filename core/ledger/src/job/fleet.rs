@@ -2,10 +2,9 @@
 //! always what the rules would see; the scheduler's markets are derived from it, in every block
 //! anew, and follow every run that is given.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_scheduler::{Ask, Market, Offer, Pricing, stake_step};
+use tg_scheduler::{Ask, Market, Meter, Names, Offer, Pricing, stake_step};
 use tg_types::ids::{AccountId, JobId, NodeId};
 use tg_types::{Amount, Bps, Encode as _, ProgramFacts};
 
@@ -16,10 +15,12 @@ use crate::node;
 use crate::session::Session;
 use crate::table::Slot;
 
-/// Nodes that are looked at one by one in a block before the next job has to wait for the next
-/// block. Usual jobs look at a few each. Only those that nearly fit everywhere look at all nodes,
-/// and thirty of them may if there are as many nodes as there are by default.
-const TRIES_PER_BLOCK_MAX: u32 = 1 << 17;
+/// Steps of searches in a block, about 20 ns each, before the next run has to wait for the next
+/// block. A usual job takes a few thousand; one that nearly fits all of 4,096 nodes takes a hundred
+/// thousand, and ten times that if it asks for a model by a name that is hard to compare.
+const STEPS_PER_BLOCK_MAX: u64 = 1 << 22;
+/// The part of them that one client may have: jobs that are hard to place take the time of others.
+const CLIENTS_PER_BLOCK_MIN: u64 = 8;
 
 /// All nodes.
 pub(super) struct Fleet {
@@ -29,8 +30,12 @@ pub(super) struct Fleet {
     by_hour: Option<Market>,
     by_tera: Option<Market>,
     owners: BTreeMap<AccountId, Holding>,
-    /// Nodes that were looked at.
-    tries: Cell<u32>,
+    /// What devices of both markets are called.
+    names: Names,
+    /// What searches have taken.
+    meter: Meter,
+    /// What searches for the jobs of a client have taken.
+    spent: BTreeMap<AccountId, u64>,
     /// What was asked for in vain. Until the block ends there is only less.
     in_vain: BTreeSet<Vec<u8>>,
 }
@@ -79,8 +84,9 @@ impl Fleet {
         }
         let open = seats.iter().filter(|seat| seat.room > 0).count();
         let (by_hour, by_tera) = (None, None);
-        let (tries, in_vain) = (Cell::new(0), BTreeSet::new());
-        Ok(Self { seats, open, by_hour, by_tera, owners, tries, in_vain })
+        let (names, meter) = (Names::default(), Meter::default());
+        let (spent, in_vain) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Self { seats, open, by_hour, by_tera, owners, names, meter, spent, in_vain })
     }
 
     /// Whether any node takes one more run.
@@ -88,9 +94,15 @@ impl Fleet {
         self.open > 0
     }
 
-    /// Whether the block may look at one more job.
+    /// Whether the block may look for one more run.
     pub(super) fn has_time(&self) -> bool {
-        self.tries.get() < TRIES_PER_BLOCK_MAX
+        self.meter.steps() < STEPS_PER_BLOCK_MAX
+    }
+
+    /// Whether it may look for one more run for this client.
+    pub(super) fn has_time_for(&self, client: &AccountId) -> bool {
+        let spent = self.spent.get(client).copied().unwrap_or(0);
+        self.has_time() && spent < STEPS_PER_BLOCK_MAX / CLIENTS_PER_BLOCK_MIN
     }
 
     /// The id of a node, by its place.
@@ -99,8 +111,22 @@ impl Fleet {
     }
 
     /// The place of the best node for one more run: of an owner that has not had the job, or else
-    /// of one that merely disappeared.
+    /// of one that merely disappeared. The job's client has less time then.
     pub(super) fn find(
+        &mut self,
+        session: &Session<'_>,
+        job: &JobId,
+        entry: &JobEntry,
+        facts: Option<&ProgramFacts>,
+    ) -> Option<usize> {
+        let before = self.meter.steps();
+        let found = self.search(session, job, entry, facts);
+        let spent = self.spent.entry(entry.owner).or_default();
+        *spent = spent.saturating_add(self.meter.steps() - before);
+        found
+    }
+
+    fn search(
         &mut self,
         session: &Session<'_>,
         job: &JobId,
@@ -113,7 +139,7 @@ impl Fleet {
             return None;
         }
         let all: Vec<AccountId> = entry.runs.as_slice().iter().map(|run| run.owner).collect();
-        let draw = draw(job, all.len());
+        let draw = draw(session, job, all.len());
         let without = |excluded| Ask { spec: &entry.spec, facts, bond, excluded };
         let found = self.best(session, &without(&all), draw);
         if found.is_some() {
@@ -131,21 +157,23 @@ impl Fleet {
     }
 
     fn best(&mut self, session: &Session<'_>, ask: &Ask<'_>, draw: u64) -> Option<usize> {
-        let Self { seats, by_hour, by_tera, tries, .. } = self;
+        let Self { seats, by_hour, by_tera, names, meter, .. } = self;
         let pricing = Pricing::of_job(ask.spec, ask.facts);
         let market = match pricing {
             Pricing::Hour => by_hour,
             Pricing::Tera => by_tera,
         };
         let market = market.get_or_insert_with(|| {
-            Market::new(pricing, seats.iter().filter_map(|seat| offer(session, seat)))
+            // Nodes are known by their places, so none may be left out.
+            let offers = seats.iter().map(|seat| offer(session, seat).expect("it was loaded"));
+            Market::new(pricing, names, offers)
         });
-        market.find(ask, draw, |place| offer(session, seats.get(place)?), tries)
+        market.find(names, ask, draw, |place| offer(session, seats.get(place)?), meter)
     }
 
     /// A node was given a run: it has less room, and its owner less stake for all its nodes.
     pub(super) fn follow(&mut self, session: &Session<'_>, place: usize) {
-        let Self { seats, open, by_hour, by_tera, owners, .. } = self;
+        let Self { seats, open, by_hour, by_tera, owners, meter, .. } = self;
         let seat = &mut seats[place];
         seat.room = seat.room.saturating_sub(1);
         if seat.room == 0 {
@@ -159,7 +187,7 @@ impl Fleet {
         for place in places {
             let Some(offer) = offer(session, &seats[*place]) else { continue };
             for market in [&mut *by_hour, &mut *by_tera].into_iter().flatten() {
-                market.update(*place, &offer);
+                market.update(*place, &offer, meter);
             }
         }
     }
@@ -198,8 +226,12 @@ fn asked(entry: &JobEntry, facts: Option<&ProgramFacts>, bond: Amount) -> Vec<u8
     bytes
 }
 
-/// The number by which equal nodes are drawn for the next run of a job.
-fn draw(job: &JobId, runs: usize) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = *job.as_bytes();
-    u64::from_be_bytes([a, b, c, d, e, f, g, h]).wrapping_add(runs as u64)
+/// The number by which equal nodes are drawn for the next run of a job. The block before has a part
+/// in it, or clients could choose ids that favour their own nodes.
+fn draw(session: &Session<'_>, job: &JobId, runs: usize) -> u64 {
+    let first = |[a, b, c, d, e, f, g, h, ..]: [u8; 32]| {
+        u64::from_be_bytes([a, b, c, d, e, f, g, h]) // both are digests
+    };
+    let by_block = first(*session.env.parent.as_bytes());
+    (first(*job.as_bytes()) ^ by_block).wrapping_add(runs as u64)
 }

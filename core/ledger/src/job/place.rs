@@ -100,7 +100,7 @@ fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut Fleet) -> Result<()
         Work::Opaque { .. } => None,
     };
     let before = entry.runs.as_slice().len();
-    while entry.live().count() < usize::from(entry.wanted) {
+    while entry.live().count() < usize::from(entry.wanted) && fleet.has_time_for(&entry.owner) {
         let Some(chosen) = fleet.find(session, job, &entry, facts.as_ref()) else {
             break;
         };

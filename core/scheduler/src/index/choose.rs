@@ -7,7 +7,10 @@
 use super::cell::{Cell, Want, coarse};
 use super::class::{Build, worth};
 use super::hash::scramble;
-use super::{Index, TaskSpec};
+use super::nodes::Node;
+use super::ranked::Ranked;
+use super::{Index, Keys, TaskSpec};
+use crate::Meter;
 use crate::packing::Mix;
 use crate::sharing::{Fraction, Take};
 use std::cmp::Reverse;
@@ -15,6 +18,11 @@ use std::collections::BTreeMap;
 
 /// Nodes that keep a task's data and are looked at on their own.
 const HOLDERS_MAX: usize = 8;
+/// To draw between so many equals is a step.
+const MEMBERS_PER_STEP: usize = 4;
+/// Nodes whose keys differ by less, from a multiple of it on, are one machine to [`Index::best`]:
+/// they have one chance together.
+pub(crate) const STALLS_MAX: u64 = 4;
 /// The score of a cell where a task does not fit, and the merit of one without nodes.
 pub(super) const NEVER: i16 = i16::MIN;
 
@@ -75,6 +83,28 @@ pub(super) struct OnBuild {
 pub(super) struct Found {
     pub(super) slot: u32,
     pub(super) take: Take,
+}
+
+/// A group that a search has come to.
+struct Group<'a> {
+    members: &'a Ranked,
+    cell_hash: u64,
+    class_hash: u64,
+    offer: &'a OnBuild,
+    build: &'a Build,
+    nodes: &'a [Option<Box<Node>>],
+    excluded: &'a Keys,
+}
+
+impl Group<'_> {
+    /// Whether a node of it has room, and its owner is admitted.
+    fn has_room(&self, slot: u32, admits: &impl Fn(u64) -> bool) -> bool {
+        self.nodes[slot as usize].as_deref().is_some_and(|node| {
+            node.left.devices(self.offer.want.take, self.build).is_some()
+                && !self.excluded.contains(node.offer.owner)
+                && admits(node.offer.owner)
+        })
+    }
 }
 
 /// The best so far.
@@ -168,31 +198,76 @@ impl Index {
         if data != 0 {
             self.consider_holders(kind, data, draw, &mut best);
         }
-        self.consider_groups(kind, draw, &mut best, |_any| true);
+        self.consider_groups(kind, draw, &mut best);
         best.found
     }
 
     /// The owner of the best place among those that are admitted, for a task that is not kept here:
     /// whoever asks decides what is taken, and says so by [`super::Event::NodeChanged`]. Places are
-    /// shown to `admits` by their owners' numbers, as few of them as the search needs.
-    pub fn best(&mut self, spec: TaskSpec, draw: u64, admits: impl Fn(u64) -> bool) -> Option<u64> {
-        let kind = self.kind(spec);
+    /// shown to `admits` by their owners' numbers, as few of them as the search needs. Machines
+    /// that are equally good have equal chances, however many groups they are in.
+    pub(crate) fn best(
+        &mut self,
+        spec: TaskSpec,
+        draw: u64,
+        meter: &Meter,
+        admits: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
+        let known = self.passing.take().filter(|kind| kind.spec == spec);
+        let passing = known.unwrap_or_else(|| self.made_kind(spec));
+        meter.add(self.builds.len() - passing.builds_seen);
+        let kind = u32::try_from(self.kinds.len()).expect("few kinds");
+        self.kinds.push(passing);
         self.update(kind);
         let mut best = Best::NONE;
-        self.consider_groups(kind, scramble(draw), &mut best, admits);
+        let draw = scramble(draw);
+        self.walk(kind, &mut best, meter, |group, score, best| {
+            let Group { members, offer, .. } = group;
+            meter.add(1);
+            for (place, member) in members.members().enumerate() {
+                if place % MEMBERS_PER_STEP == 0 {
+                    meter.add(1);
+                }
+                let tie = scramble(member.key / STALLS_MAX ^ draw);
+                if best.yields_to(score, tie) && group.has_room(member.slot, &admits) {
+                    let found = Some(Found { slot: member.slot, take: offer.want.take });
+                    *best = Best { score, tie, found };
+                }
+            }
+        });
+        self.passing = self.kinds.pop();
         best.found.map(|found| self.node(found.slot).offer.owner)
     }
 
-    fn consider_groups(
+    /// Looks at groups, and draws one of those that are equally good.
+    fn consider_groups(&mut self, kind: u32, draw: u64, best: &mut Best) {
+        self.walk(kind, best, &Meter::default(), |group, score, best| {
+            let tie = scramble(group.cell_hash ^ scramble(group.class_hash ^ draw));
+            if !best.yields_to(score, tie) {
+                return;
+            }
+            let want = group.offer.want;
+            let has_room = |slot: u32| group.has_room(slot, &|_any| true);
+            let picked = group.members.pick([want.cpu_milli, want.ram_mib], draw, has_room);
+            if let Some(slot) = picked {
+                let found = Some(Found { slot, take: want.take });
+                *best = Best { score, tie, found };
+            }
+        });
+    }
+
+    /// Shows all groups that may be as good as the best so far.
+    fn walk(
         &mut self,
         kind: u32,
-        draw: u64,
         best: &mut Best,
-        admits: impl Fn(u64) -> bool,
+        meter: &Meter,
+        mut look: impl FnMut(&Group<'_>, i32, &mut Best),
     ) {
-        let Self { builds, rankings, cells, tops, rooms, mix, .. } = self;
+        let Self { builds, rankings, cells, tops, rooms, mix, nodes, groups, .. } = self;
         let kind = &self.kinds[kind as usize];
         for offer in &kind.offers {
+            meter.add(1);
             if !rooms[offer.build as usize].may_have(offer.want.take) {
                 continue;
             }
@@ -217,29 +292,18 @@ impl Index {
                     if most + i32::from(standing.merit) < best.score {
                         break;
                     }
+                    meter.add(1);
                     let Ok(away) = standing.traits.away(&kind.spec) else { continue };
                     let score = most + i32::from(standing.merit) - away;
                     if score < best.score {
                         continue;
                     }
-                    let hash = build.classes[standing.class as usize].hash;
-                    let tie = scramble(cell.hash ^ scramble(hash ^ draw));
-                    if !best.yields_to(score, tie) {
-                        continue;
-                    }
-                    let is_allowed = |slot: u32| {
-                        self.nodes[slot as usize].as_deref().is_some_and(|node| {
-                            node.left.devices(offer.want.take, build).is_some()
-                                && !kind.spec.excluded.contains(node.offer.owner)
-                                && admits(node.offer.owner)
-                        })
-                    };
-                    let needed = [offer.want.cpu_milli, offer.want.ram_mib];
-                    let group = &self.groups[standing.group as usize];
-                    if let Some(slot) = group.pick(needed, draw, is_allowed) {
-                        let found = Some(Found { slot, take: offer.want.take });
-                        *best = Best { score, tie, found };
-                    }
+                    let class_hash = build.classes[standing.class as usize].hash;
+                    let members = &groups[standing.group as usize];
+                    let (cell_hash, excluded) = (cell.hash, &kind.spec.excluded);
+                    let group =
+                        Group { members, cell_hash, class_hash, offer, build, nodes, excluded };
+                    look(&group, score, best);
                 }
             }
         }

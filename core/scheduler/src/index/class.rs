@@ -108,7 +108,8 @@ impl Zones {
 pub(super) struct Build {
     pub(super) hardware: Hardware,
     pub(super) split: Split,
-    tier: Tier,
+    /// `None` if it is not listed.
+    tier: Option<Tier>,
     pub(super) classes: Vec<Class>,
     class_of: BTreeMap<Traits, u32>,
     /// How many nodes of each class there are.
@@ -282,7 +283,10 @@ impl Build {
         Self {
             hardware,
             split: model.map_or(Split::None, |model| model.split),
-            tier: model.map_or(Tier::Consumer, |model| model.tier),
+            tier: match hardware.kind {
+                DeviceKind::Cpu => Some(Tier::Consumer),
+                DeviceKind::Gpu | DeviceKind::Accelerator => model.map(|model| model.tier),
+            },
             classes: Vec::new(),
             class_of: BTreeMap::new(),
             counts: Vec::new(),
@@ -329,7 +333,9 @@ impl Build {
 
     /// What such hardware is worth to a task, and at most the place where it stands.
     pub(super) fn base(&self, spec: &TaskSpec) -> i32 {
-        let tier = self.tier.place();
+        // A name that is not listed must not be an advantage: who hides a model gains nothing.
+        let unlisted = if spec.purpose == Purpose::Training { Tier::Entry } else { Tier::Flagship };
+        let tier = self.tier.unwrap_or(unlisted).place();
         if spec.gpus == 0 && self.hardware.count > 0 {
             return worth::HOME - worth::TIER * (tier + worth::TIERS_SPARED);
         }

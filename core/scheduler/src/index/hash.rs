@@ -19,7 +19,7 @@ impl Digest {
 }
 
 /// The finisher of SplitMix64: every bit of the input changes half of the output.
-pub(crate) const fn scramble(number: u64) -> u64 {
+pub(super) const fn scramble(number: u64) -> u64 {
     let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -50,6 +50,11 @@ impl Ranked {
         }
     }
 
+    /// All of them, in order.
+    pub(super) fn members(&self) -> impl Iterator<Item = &Member> {
+        self.blocks.iter().flatten()
+    }
+
     /// One of those with the least processor and then memory that is enough, chosen by the draw
     /// among equals, and the next ones after it if it is not allowed.
     pub(super) fn pick(

@@ -165,6 +165,15 @@ impl Index {
         if let Some(kind) = self.kind_of.get(&spec) {
             return *kind;
         }
+        let made = self.made_kind(spec.clone());
+        let kind = u32::try_from(self.kinds.len()).expect("few kinds");
+        self.kind_of.insert(spec, kind);
+        self.kinds.push(made);
+        kind
+    }
+
+    /// A kind that is not kept yet.
+    pub(super) fn made_kind(&self, spec: TaskSpec) -> Kind {
         let (cpu_milli, ram_mib) = (spec.cpu_milli, spec.ram_mib);
         let gpus = match (spec.gpus, spec.share_milli) {
             (0, _) => Gpus::None,
@@ -173,9 +182,7 @@ impl Index {
         };
         let models = if spec.gpus > 0 { self.models(&spec) } else { Models::ANY };
         let demand = rounded(Demand { gpus, models, cpu_milli, memory_mib: ram_mib });
-        let kind = u32::try_from(self.kinds.len()).expect("few kinds");
-        self.kind_of.insert(spec.clone(), kind);
-        self.kinds.push(Kind {
+        Kind {
             zones: Zones::of(&spec),
             spec,
             demand,
@@ -184,8 +191,7 @@ impl Index {
             waiting: BTreeSet::new(),
             is_blocked: false,
             listed: None,
-        });
-        kind
+        }
     }
 
     /// Puts a task where the search has found room.

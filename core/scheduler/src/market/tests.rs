@@ -1,10 +1,9 @@
 //! Which of the nodes that fit is given a run.
 
-use super::{Market, quarter_octaves};
+use super::{Market, Names, quarter_octaves};
 use crate::tests::{ask, descriptor, device, name, offer, owner, proved, spec};
-use crate::{Ask, Credit, Offer, Pricing, fit};
+use crate::{Ask, Credit, Meter, Offer, Pricing, fit};
 use arbtest::arbitrary::{Result, Unstructured};
-use std::cell::Cell;
 use tg_types::{
     Amount, Bps, Device, DeviceKind, Features, Hash32, JobSpec, List, NodeDescriptor, ProgramFacts,
     Proved, Work,
@@ -12,7 +11,7 @@ use tg_types::{
 
 /// The node that a new market chooses.
 fn chosen(spec: &JobSpec, offers: &[Offer<'_>]) -> Option<usize> {
-    among(Market::new(Pricing::Hour, offers.iter().copied()), &ask(spec), 7, offers)
+    among(made(Pricing::Hour, offers.iter().copied()), &ask(spec), 7, offers)
 }
 
 #[test]
@@ -40,13 +39,7 @@ fn small_job_spares_the_large_device_and_price_reputation_and_load_decide_the_re
 fn equal_nodes_are_drawn_evenly() {
     let same = descriptor(device(DeviceKind::Cpu, "epyc", 64_000), 500);
     let offers: Vec<Offer<'_>> = (0..4).map(|number| offer(number, &same)).collect();
-    let mut market = Market::new(Pricing::Hour, offers.iter().copied());
-    let mut counts = [0; 4];
-    for draw in 0..400 {
-        let get = |place: usize| offers.get(place).copied();
-        let found = market.find(&ask(&spec()), draw, get, &Cell::new(0)).expect("one fits");
-        counts[found] += 1;
-    }
+    let counts = drawn(&offers, &spec(), 400);
     assert!(counts.iter().all(|count| (60..140).contains(count)), "{counts:?}");
 }
 
@@ -72,7 +65,7 @@ const REGIONS: [&str; 3] = ["eu", "us", "mars"];
 
 fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
     let mut devices: Vec<Device> = Vec::new();
-    for _ in 0..u.int_in_range(1..=3)? {
+    for _ in 0..u.int_in_range(1..=6)? {
         let kind = *u.choose(&[DeviceKind::Cpu, DeviceKind::Gpu, DeviceKind::Accelerator])?;
         let mut one = device(kind, u.choose(&MODELS)?, *u.choose(&[8, 24_000, 90_000])?);
         if u.arbitrary()? {
@@ -127,7 +120,7 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
         }
         let mut stakes = [0; 5];
         for stake in &mut stakes {
-            *stake = *u.choose(&[0, 19_999, 20_000, 33_000, 90_000])?;
+            *stake = *u.choose(&[0, 19_999, 20_001, 33_000, 90_000])?;
         }
         let mut markets = [None, None];
         for _ in 0..u.int_in_range(0..=8)? {
@@ -136,15 +129,17 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
             let excluded = [owner(u.int_in_range(1..=9)?)];
             let ask = Ask { facts: facts.as_ref(), excluded: &excluded, ..ask(&spec) };
             let pricing = Pricing::of_job(&spec, ask.facts);
-            let made = || Market::new(pricing, offers.iter().copied());
-            let market: &mut Market = markets[pricing as usize].get_or_insert_with(made);
-            let (draw, tries) = (u.arbitrary()?, Cell::new(0));
-            let found = market.find(&ask, draw, |place| offers.get(place).copied(), &tries);
-            let again = among(made(), &ask, draw, &offers);
+            let made_anew = || made(pricing, offers.iter().copied());
+            let (market, names): &mut (Market, Names) =
+                markets[pricing as usize].get_or_insert_with(made_anew);
+            let (draw, meter) = (u.arbitrary()?, Meter::default());
+            let get = |place: usize| offers.get(place).copied();
+            let found = market.find(names, &ask, draw, get, &meter);
+            let again = among(made_anew(), &ask, draw, &offers);
             assert_eq!(found, again);
             let is_fit = |offer: &Offer<'_>| fit(&ask, offer).is_ok();
             let rest = offers.iter().map(|it| Offer { is_present: is_fit(it), ..*it });
-            let rest = Market::new(pricing, rest);
+            let rest = made(pricing, rest);
             assert_eq!(found, among(rest, &ask, draw, &offers), "as if others were away");
             assert_eq!(found.is_some(), offers.iter().any(is_fit), "{ask:?}");
             let Some(place) = found else { continue };
@@ -152,8 +147,8 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
             nodes[place].running += 1;
             stakes[usize::from(nodes[place].owner)] -= 20_000;
             for (place, node) in nodes.iter().enumerate() {
-                for market in markets.iter_mut().flatten() {
-                    market.update(place, &offer_of(node, &stakes));
+                for (market, _) in markets.iter_mut().flatten() {
+                    market.update(place, &offer_of(node, &stakes), &meter);
                 }
             }
         }
@@ -161,9 +156,33 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
     });
 }
 
+/// A new market, with the names in it.
+fn made<'a>(pricing: Pricing, offers: impl Iterator<Item = Offer<'a>> + Clone) -> (Market, Names) {
+    let mut names = Names::default();
+    (Market::new(pricing, &mut names, offers), names)
+}
+
+/// How often each node is chosen with so many draws.
+fn drawn(offers: &[Offer<'_>], spec: &JobSpec, draws: u64) -> Vec<u64> {
+    let (mut market, mut names) = made(Pricing::Hour, offers.iter().copied());
+    let mut counts = vec![0; offers.len()];
+    for draw in 0..draws {
+        let get = |place: usize| offers.get(place).copied();
+        let found = market.find(&mut names, &ask(spec), draw, get, &Meter::default());
+        counts[found.expect("one fits")] += 1;
+    }
+    counts
+}
+
 /// The node that a market chooses.
-fn among(mut market: Market, ask: &Ask<'_>, draw: u64, offers: &[Offer<'_>]) -> Option<usize> {
-    market.find(ask, draw, |place| offers.get(place).copied(), &Cell::new(0))
+fn among(
+    (mut market, mut names): (Market, Names),
+    ask: &Ask<'_>,
+    draw: u64,
+    offers: &[Offer<'_>],
+) -> Option<usize> {
+    let get = |place: usize| offers.get(place).copied();
+    market.find(&mut names, ask, draw, get, &Meter::default())
 }
 
 fn offer_of<'a>(node: &'a Drawn, stakes: &[u64; 5]) -> Offer<'a> {

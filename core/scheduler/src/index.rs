@@ -222,6 +222,12 @@ impl Index {
         }
     }
 
+    /// How many kinds of tasks are kept.
+    #[cfg(test)]
+    pub(crate) fn kinds_kept(&self) -> usize {
+        self.kinds.len() + self.kind_of.len()
+    }
+
     /// All that happened stays.
     pub(crate) fn settle(&mut self) {
         self.journal.forget_before(self.journal.mark());

@@ -43,6 +43,98 @@ fn equal_nodes_are_drawn_evenly() {
     assert!(counts.iter().all(|count| (60..140).contains(count)), "{counts:?}");
 }
 
+/// Goal: what no score tells apart gives nobody more chances. Method: nine equal nodes, one that
+/// shows a bit more memory, and one with many devices of odd sizes.
+#[test]
+fn odd_sizes_and_many_devices_win_no_more_draws() {
+    let gpu = |mib: u32| device(DeviceKind::Gpu, "NVIDIA GeForce RTX 4090", mib);
+    let (same, odd) = (descriptor(gpu(24_000), 500), descriptor(gpu(24_001), 500));
+    let mut many = odd.clone();
+    many.devices = List::new((24_002..24_018).map(gpu).collect()).expect("as many as may be");
+    many.region = name("elsewhere");
+    let equals = (0..9).map(|number| offer(number, &same));
+    let offers: Vec<Offer<'_>> = equals.chain([offer(9, &odd), offer(10, &many)]).collect();
+    let counts = drawn(&offers, &spec(), 5_500);
+    assert!(counts.iter().all(|count| (400..600).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn price_in_the_middle_is_that_of_nodes_with_stake_and_credit() {
+    let gpu = device(DeviceKind::Gpu, "rtx4090", 24_000);
+    let (fair, bait) = (descriptor(gpu.clone(), 500), descriptor(gpu, 1));
+    let honest: Vec<Offer<'_>> = (0..3).map(|number| offer(number, &fair)).collect();
+    let unstaked = Offer { stake_free: Amount::ZERO, ..offer(9, &bait) };
+    let unproved = Offer { credit: Credit::Shown(&[]), ..offer(9, &bait) };
+    let (alone, _) = made(Pricing::Hour, honest.iter().copied());
+    let strangers = [[unstaked; 9], [unproved; 9]].concat();
+    let (among_many, _) = made(Pricing::Hour, honest.iter().copied().chain(strangers));
+    assert_eq!(alone.middle, among_many.middle);
+}
+
+/// Nobody has to stake for a run that is paid nothing.
+#[test]
+fn node_without_stake_is_found_if_nothing_is_at_risk() {
+    let free = descriptor(device(DeviceKind::Cpu, "epyc", 64_000), 0);
+    let unstaked = [Offer { stake_free: Amount::ZERO, ..offer(1, &free) }];
+    let job = JobSpec { pay: Amount::ZERO, ..spec() };
+    let ask = Ask { bond: Amount::ZERO, ..ask(&job) };
+    let found = among(made(Pricing::Hour, unstaked.iter().copied()), &ask, 7, &unstaked);
+    assert_eq!(found, Some(0));
+}
+
+/// Goal: devices are known by what they are, whoever is listed first and whatever is claimed.
+/// Method: a processor with the name of a GPU before that GPU, and one that claims too much memory.
+#[test]
+fn false_name_or_memory_is_no_advantage() {
+    let h100 = "NVIDIA H100 80GB HBM3";
+    let cpu = descriptor(device(DeviceKind::Cpu, h100, 80_000), 500);
+    let gpu = descriptor(device(DeviceKind::Gpu, h100, 80_000), 500);
+    let liar = descriptor(device(DeviceKind::Gpu, h100, 200_000), 500);
+    let small = descriptor(device(DeviceKind::Gpu, "NVIDIA GeForce RTX 4090", 24_000), 500);
+    let mut spec = spec();
+    spec.needs.kind = Some(DeviceKind::Gpu);
+    let all = [offer(1, &cpu), offer(2, &gpu), offer(3, &liar), offer(4, &small)];
+    assert_eq!(chosen(&spec, &all), Some(3));
+    spec.needs.model = Some(name("h100"));
+    let counts = drawn(&all, &spec, 100);
+    assert!(counts[0] == 0 && counts[1] > 0 && counts[3] == 0, "{counts:?}");
+}
+
+/// Goal: strangers' devices and jobs make no search long, and keep nothing. Method: nodes with
+/// devices of which no two are alike, and as many different jobs that nobody takes, before one that
+/// fits.
+#[test]
+fn odd_fleet_and_odd_jobs_take_bounded_steps() {
+    let nodes: Vec<NodeDescriptor> = (0..256)
+        .map(|number: u32| {
+            let one = |place: u32| {
+                let model = format!("odd {number} {place}");
+                device(DeviceKind::Gpu, &model, 1_000 + 16 * number + place)
+            };
+            let mut node = descriptor(one(0), 500);
+            node.devices = List::new((0..16).map(one).collect()).expect("as many as may be");
+            node
+        })
+        .collect();
+    let offers: Vec<Offer<'_>> = nodes.iter().map(|node| offer(1, node)).collect();
+    let (mut market, mut names) = made(Pricing::Hour, offers.iter().copied());
+    let get = |place: usize| offers.get(place).copied();
+    let meter = Meter::default();
+    for number in 0..300 {
+        let mut spec = spec();
+        spec.pay = Amount::constant(499);
+        spec.needs.memory_mib_min = number;
+        spec.needs.model = Some(name(&format!("odd {number}")));
+        let before = meter.steps();
+        assert_eq!(market.find(&mut names, &ask(&spec), 7, get, &meter), None);
+        let steps = meter.steps() - before;
+        assert!((1_024..1_000_000).contains(&steps), "{steps}: names and builds count");
+    }
+    assert_eq!(market.index.kinds_kept(), 0);
+    let found = market.find(&mut names, &ask(&spec()), 7, get, &meter);
+    assert!(found.is_some());
+}
+
 #[test]
 fn steps_of_prices_never_fall_and_four_are_an_octave() {
     let numbers = (0..2_000).chain([1 << 40, (1 << 40) + 1, u64::MAX - 1, u64::MAX]);

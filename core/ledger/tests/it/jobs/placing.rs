@@ -3,9 +3,10 @@
 use arbtest::arbitrary::{Result, Unstructured};
 use tg_ledger::{JobEntry, ListHead, ListOf, excluded, keys, run_bond};
 use tg_scheduler::{Ask, Offer, fit};
+use tg_types::node::DEVICES_MAX;
 use tg_types::{
-    AccountId, Action, Bps, JobId, JobSpec, NetworkKind, NodeDescriptor, Noun, StepJudge as _,
-    Tier, Work,
+    AccountId, Action, Bps, CheckedTx, JobId, JobSpec, JobStatus, List, NetworkKind,
+    NodeDescriptor, Noun, StepJudge as _, Tier, Work,
 };
 
 use crate::fleet::*;
@@ -40,6 +41,62 @@ fn owner_without_stake_left_is_passed_over_with_all_nodes() {
     let runners: Vec<u8> = (0..3).flat_map(|place| world.runners(JobId::of(tx, place))).collect();
     assert_eq!(runners.len(), 3);
     assert_eq!(runners.iter().filter(|number| **number < 2).count(), 1, "{runners:?}");
+}
+
+/// Transactions by which a client submits so many jobs that nearly fit every node: their bonds are
+/// beyond all stakes by less than markets tell apart. No two are alike.
+fn hard_jobs(world: &World, client: u8, count: u64) -> Vec<CheckedTx> {
+    let hard = |number: u64| {
+        let mut spec = spec(Tier::Trusted);
+        spec.pay = units(600_000 + 1_000 * u64::from(client) + number);
+        spec.needs.model = Some("test".parse().expect("a name"));
+        spec
+    };
+    let numbers: Vec<u64> = (0..count).collect();
+    let batches = numbers.chunks(32).map(|some| submit(some.iter().copied().map(hard).collect()));
+    world.txs(account(client), batches.collect())
+}
+
+/// Nine nodes with as many devices as a node may have.
+fn long_lists() -> World {
+    let mut params = busy_params();
+    params.jobs.placements_per_block_max = 1_000;
+    let mut world = World::staffed_with(params, NetworkKind::Local, 9);
+    for number in 0..9 {
+        let mut descriptor = offer(1);
+        let devices = vec![descriptor.devices.as_slice()[0].clone(); DEVICES_MAX];
+        descriptor.devices = List::new(devices).expect("as many as there may be");
+        world.act(number, Action::ChangeNode { node: node(number), descriptor });
+    }
+    world
+}
+
+/// Goal: a client's jobs that are hard to place take a part of a block's time only. Method: more of
+/// them than a block has time for, before a job of another client.
+#[test]
+fn jobs_of_one_client_that_are_hard_to_place_leave_time_for_others() {
+    let mut world = long_lists();
+    let mut txs = hard_jobs(&world, CLIENT, 256);
+    txs.push(world.tx(account(CHALLENGER), submit(vec![spec(Tier::Trusted)])));
+    let job = JobId::of(txs.last().expect("one").id(), 0);
+    world.block(&txs);
+    assert_eq!(world.status(job), JobStatus::Running);
+}
+
+/// Goal: a block's time is bounded, and whoever comes after hard jobs waits for a few blocks only.
+/// Method: hard jobs of more clients than a block has time for.
+#[test]
+fn block_without_time_goes_on_in_the_next() {
+    let mut world = long_lists();
+    let clients = (0..9).chain([CLIENT]);
+    let mut txs: Vec<CheckedTx> =
+        clients.flat_map(|client| hard_jobs(&world, client, 32)).collect();
+    txs.push(world.tx(account(CHALLENGER), submit(vec![spec(Tier::Trusted)])));
+    let job = JobId::of(txs.last().expect("one").id(), 0);
+    world.block(&txs);
+    assert_eq!(world.status(job), JobStatus::Queued);
+    world.block(&[]);
+    assert_eq!(world.status(job), JobStatus::Running);
 }
 
 fn any_node(u: &mut Unstructured<'_>) -> Result<NodeDescriptor> {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-/// Counts steps of about 20 ns.
+/// Counts steps of about 10 ns.
 #[derive(Debug, Default)]
 pub struct Meter(Cell<u64>);
 

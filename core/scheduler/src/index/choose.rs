@@ -223,12 +223,11 @@ impl Index {
         let draw = scramble(draw);
         self.walk(kind, &mut best, meter, |group, score, best| {
             let Group { members, offer, .. } = group;
-            meter.add(1);
             for (place, member) in members.members().enumerate() {
                 if place % MEMBERS_PER_STEP == 0 {
                     meter.add(1);
                 }
-                let tie = scramble(member.key / STALLS_MAX ^ draw);
+                let tie = scramble((member.key / STALLS_MAX) ^ draw);
                 if best.yields_to(score, tie) && group.has_room(member.slot, &admits) {
                     let found = Some(Found { slot: member.slot, take: offer.want.take });
                     *best = Best { score, tie, found };

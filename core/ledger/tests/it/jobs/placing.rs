@@ -76,7 +76,7 @@ fn long_lists() -> World {
 #[test]
 fn jobs_of_one_client_that_are_hard_to_place_leave_time_for_others() {
     let mut world = long_lists();
-    let mut txs = hard_jobs(&world, CLIENT, 256);
+    let mut txs = hard_jobs(&world, CLIENT, 512);
     txs.push(world.tx(account(CHALLENGER), submit(vec![spec(Tier::Trusted)])));
     let job = JobId::of(txs.last().expect("one").id(), 0);
     world.block(&txs);
@@ -90,7 +90,7 @@ fn block_without_time_goes_on_in_the_next() {
     let mut world = long_lists();
     let clients = (0..9).chain([CLIENT]);
     let mut txs: Vec<CheckedTx> =
-        clients.flat_map(|client| hard_jobs(&world, client, 32)).collect();
+        clients.flat_map(|client| hard_jobs(&world, client, 64)).collect();
     txs.push(world.tx(account(CHALLENGER), submit(vec![spec(Tier::Trusted)])));
     let job = JobId::of(txs.last().expect("one").id(), 0);
     world.block(&txs);

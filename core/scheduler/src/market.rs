@@ -5,8 +5,8 @@
 //! the rules about every node that would be better than the best so far: what it finds is the best
 //! of all that fit.
 //!
-//! A market is made of what nodes offer and of nothing else. One made anew decides the same, as long
-//! as no owner has lost its last stake: such nodes have no part in a new one.
+//! A market is made of what nodes offer and of nothing else. One made anew decides the same, as
+//! long as no owner has lost its last stake: such nodes have no part in a new one.
 
 mod names;
 

@@ -11,30 +11,26 @@ pub(crate) fn is_of_model(asked: &Name, name: &Name) -> bool {
 /// Whether what was asked for, without what is no letter or digit, is some words of the name that
 /// stand one after the other.
 pub(crate) fn has_words(asked: &str, name: &str) -> bool {
-    let mut before = ' ';
-    name.char_indices().any(|(place, it)| {
-        let is_first = it.is_alphanumeric() && !before.is_alphanumeric();
-        before = it;
-        is_first && name.get(place..).is_some_and(|text| begins_with(asked, text))
-    })
-}
-
-/// Whether some words from the beginning of a text are what was asked for.
-fn begins_with(asked: &str, text: &str) -> bool {
-    let mut left = letters(asked).peekable();
-    if left.peek().is_none() {
-        return false;
-    }
-    for it in text.chars() {
-        if !it.is_alphanumeric() {
-            if left.peek().is_none() {
-                return true;
-            }
-        } else if it.to_lowercase().any(|letter| left.next() != Some(letter)) {
-            return false;
+    let asked: Vec<char> = letters(asked).collect();
+    let Some(first) = asked.first() else { return false };
+    // Names may be made to be hard to compare, so letters are prepared once for all words.
+    let (mut all, mut starts, mut ends) = (Vec::with_capacity(name.len()), Vec::new(), Vec::new());
+    let mut is_within = false;
+    for it in name.chars() {
+        if it.is_alphanumeric() != is_within {
+            let places = if is_within { &mut ends } else { &mut starts };
+            places.push(all.len());
+            is_within = !is_within;
+        }
+        if is_within {
+            all.extend(it.to_lowercase());
         }
     }
-    left.peek().is_none()
+    ends.push(all.len());
+    starts.into_iter().filter(|start| all.get(*start) == Some(first)).any(|start| {
+        let end = start + asked.len();
+        ends.binary_search(&end).is_ok() && all.get(start..end) == Some(asked.as_slice())
+    })
 }
 
 /// Letters and digits in lower case.

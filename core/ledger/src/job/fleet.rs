@@ -16,8 +16,8 @@ use crate::session::Session;
 use crate::table::Slot;
 
 /// Steps of searches in a block, about 10 ns each, before the next run has to wait for the next
-/// block. A usual job takes a few thousand; one that nearly fits all of 4,096 nodes takes up to half
-/// a million, and one that asks for a model by name besides may take all of them.
+/// block. A usual job takes a few thousand; one that nearly fits all of 4,096 nodes up to half a
+/// million, and one that asks for a model by name besides may take all of them.
 const STEPS_PER_BLOCK_MAX: u64 = 1 << 23;
 /// The part of them that one client may have: jobs that are hard to place take the time of others.
 const CLIENTS_PER_BLOCK_MIN: u64 = 8;

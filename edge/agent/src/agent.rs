@@ -6,6 +6,7 @@
 //! agent forgets when it dies is on the chain, in the packages or among its notes: a restarted
 //! agent reads the jobs of its node and goes on.
 
+mod books;
 mod capacity;
 mod check;
 mod courier;
@@ -28,6 +29,7 @@ pub use capacity::{FillError, GpuPlace};
 use crate::registration::{self, Registration};
 use crate::task_run::Workshop;
 use crate::tensor_run::TensorRun;
+use books::Books;
 use capacity::{Drawn, Question, Then};
 use courier::Courier;
 use desk::Desk;
@@ -36,7 +38,6 @@ use notes::{Duty, Note, Notes};
 use outbox::Outbox;
 use packages::Packages;
 use prove::{Proved, Provers};
-use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,8 +47,8 @@ use tg_gateway::{Blocks, Gateway, GatewayError};
 use tg_ledger::{AccountEntry, JobEntry, NodeEntry, RunState, Turn, keys};
 use tg_privacy::{ContentKey, WrapSecret};
 use tg_types::{
-    AccountId, Action, Amount, Bytes, Decode, Event, Hash32, JobId, JobStatus, List, Message,
-    NodeId, RunFailure, SecretKey,
+    AccountId, Action, Amount, Bytes, Decode, Event, JobId, JobStatus, List, Message, NodeId,
+    RunFailure, SecretKey,
 };
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
@@ -169,50 +170,6 @@ pub(crate) struct Tools {
     pub(crate) courier: Courier,
     pub(crate) gpus: Arc<Gpus>,
     pub(crate) provers: Arc<Provers>,
-}
-
-/// What the agent knows of the jobs it has to do with.
-#[derive(Default)]
-struct Books {
-    /// Runs that are under way, until they report.
-    running: BTreeSet<JobId>,
-    /// Checks that are under way, until they report.
-    checking: BTreeSet<JobId>,
-    /// Results of ours that are not settled.
-    runs: BTreeMap<JobId, Ran>,
-    /// Results that are being shown to be right, until their job or run is over.
-    shown: BTreeSet<JobId>,
-    /// Checks of ours whose answer is not shown.
-    checks: BTreeMap<JobId, check::Checked>,
-    /// Runs that we computed as a checker and vouched for, until they are settled.
-    vouched: BTreeMap<JobId, dispute::KeptRun>,
-    /// Disputes in which the provider did not go on.
-    undefended: BTreeSet<JobId>,
-    /// Jobs whose inputs we complain about.
-    complaints: BTreeSet<JobId>,
-    /// Results we object to.
-    objections: BTreeMap<JobId, Arc<dispute::Objection>>,
-    /// The seed of the memory that is filled or kept.
-    seed: Option<Hash32>,
-    /// The memory that shows what the machine can do, while it is asked for.
-    answer: Option<capacity::Answer>,
-    /// Blocks of it that were drawn before it was filled again.
-    drawn: Option<Drawn>,
-}
-
-impl Books {
-    /// What reports is not under way any more.
-    fn end(&mut self, report: &Report) {
-        match report {
-            Report::Ran(job, _) | Report::Failed(job, _) | Report::WrongInputs(job, _) => {
-                self.running.remove(job);
-            }
-            Report::Checked(job, _) | Report::Unchecked(job) | Report::Wrong(job, _) => {
-                self.checking.remove(job);
-            }
-            Report::Keyless(_) | Report::Filled(..) => {}
-        }
-    }
 }
 
 /// A running agent.

@@ -9,6 +9,7 @@ use crate::field::EF;
 use crate::pcs::{Opening, Root};
 use crate::sumcheck::SumProof;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
+use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
 /// The most bytes of a proof that are read: several times what the largest plan gives.
@@ -83,8 +84,33 @@ pub(crate) fn read<'a, P: Serialize + Deserialize<'a>>(bytes: &'a [u8]) -> Resul
         return Err(VerifyError::Size { found: bytes.len(), most: PROOF_BYTES_MAX });
     }
     let (proof, rest) = postcard::take_from_bytes::<P>(bytes).map_err(|_| VerifyError::Bytes)?;
-    if !rest.is_empty() || write(&proof) != bytes {
+    let is_same = postcard::serialize_with_flavor(&proof, Same { left: bytes });
+    if !rest.is_empty() || is_same != Ok(true) {
         return Err(VerifyError::Bytes);
     }
     Ok(proof)
+}
+
+/// Compares what would be written with what there is.
+struct Same<'a> {
+    left: &'a [u8],
+}
+
+impl Flavor for Same<'_> {
+    /// Whether nothing more is there.
+    type Output = bool;
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.try_extend(&[byte])
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        let left = self.left.strip_prefix(bytes);
+        self.left = left.ok_or(postcard::Error::SerializeBufferFull)?;
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<bool> {
+        Ok(self.left.is_empty())
+    }
 }

@@ -1,5 +1,6 @@
 //! Measuring a chain: four validators in this process, everything else as in real life.
 
+mod draws;
 mod histogram;
 pub(crate) mod jct;
 pub(crate) mod jobs;

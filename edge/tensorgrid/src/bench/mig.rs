@@ -5,6 +5,7 @@ mod fixed;
 mod replay;
 mod tasks;
 
+use super::draws::Draws;
 use super::record;
 use crate::{
     args::BenchMigArguments,
@@ -14,8 +15,7 @@ use crate::{
 use fixed::{Found, Search};
 use replay::Demanded;
 use serde::Serialize;
-use std::path::Path;
-use tasks::{Draws, Lifetimes, Load, Sequence, Task};
+use tasks::{Lifetimes, Load, Sequence, Task};
 use tg_scheduler::packing::GPU_MILLI;
 
 /// What the help says about `bench mig`.
@@ -112,19 +112,12 @@ pub(crate) fn run(arguments: &BenchMigArguments, printer: &Printer) -> Result<Ex
         let cases = LIFETIMES.iter().flat_map(|lifetimes| LOADS.map(|load| (*lifetimes, load)));
         for (lifetimes, load) in cases {
             let progress = printer.progress("replaying");
-            let figures = figures(name(path), &tasks, (lifetimes, load), arguments);
+            let figures = figures(record::trace_name(path), &tasks, (lifetimes, load), arguments);
             drop(progress);
             printer.result(&figures, || text(&figures));
         }
     }
     Ok(Exit::Done)
-}
-
-/// A trace's name is that of its file.
-fn name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.trim_end_matches(".gz").trim_end_matches(".csv");
-    name.rsplit_once("pod_list_").map_or(name, |(_, trace)| trace).to_owned()
 }
 
 fn figures(
@@ -200,16 +193,9 @@ fn text(figures: &Figures) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lifetimes, figures, name};
+    use super::{Lifetimes, figures};
     use crate::args::BenchMigArguments;
     use crate::bench::mig::tasks::Task;
-    use std::path::Path;
-
-    #[test]
-    fn trace_is_named_after_its_file() {
-        assert_eq!(name(Path::new("a/openb_pod_list_cpu050.csv.gz")), "cpu050");
-        assert_eq!(name(Path::new("tasks.csv")), "tasks");
-    }
 
     /// Goal: what could be known is found. Method: all tasks are alike, so a fixed division into
     /// what they take is as good as any other.

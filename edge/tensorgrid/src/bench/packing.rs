@@ -4,6 +4,7 @@
 mod policy;
 mod trace;
 
+use super::draws::Draws;
 use super::record;
 use crate::{
     args::BenchPackingArguments,
@@ -14,7 +15,7 @@ use policy::{BestFit, Fgd};
 use serde::Serialize;
 use std::{collections::BTreeMap, path::Path};
 use tg_scheduler::packing::{Demand, Fleet, Judge, Learner, Mix, Placed};
-use trace::{Cluster, Draws, arrivals};
+use trace::{Cluster, arrivals};
 
 /// What the help says about `bench packing`.
 pub(crate) const LONG_ABOUT: &str = "\
@@ -76,18 +77,11 @@ pub(crate) fn run(arguments: &BenchPackingArguments, printer: &Printer) -> Resul
         let runs = Runs::new(&cluster, &tasks, arguments);
         drop(progress);
         for (mix, ours) in [("learned", &runs.learned), ("known", &runs.known)] {
-            let figures = figures(name(path), mix, ours, &runs, arguments);
+            let figures = figures(record::trace_name(path), mix, ours, &runs, arguments);
             printer.result(&figures, || text(&figures));
         }
     }
     Ok(Exit::Done)
-}
-
-/// A trace's name is that of its file.
-fn name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.trim_end_matches(".gz").trim_end_matches(".csv");
-    name.rsplit_once("pod_list_").map_or(name, |(_, trace)| trace).to_owned()
 }
 
 /// What every policy left over, seed by seed.
@@ -266,7 +260,8 @@ fn text(figures: &Figures) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{mean, name, student, upper};
+    use super::{mean, student, upper};
+    use crate::bench::record::trace_name;
     use std::path::Path;
 
     #[test]
@@ -281,7 +276,7 @@ mod tests {
 
     #[test]
     fn trace_is_named_after_its_file() {
-        assert_eq!(name(Path::new("a/openb_pod_list_cpu050.csv.gz")), "cpu050");
-        assert_eq!(name(Path::new("tasks.csv")), "tasks");
+        assert_eq!(trace_name(Path::new("a/openb_pod_list_cpu050.csv.gz")), "cpu050");
+        assert_eq!(trace_name(Path::new("tasks.csv")), "tasks");
     }
 }

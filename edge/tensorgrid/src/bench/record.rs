@@ -25,3 +25,10 @@ pub(super) fn read(path: &Path, hint: &str) -> Result<String, Failure> {
     unpacked.read_to_string(&mut text).or_fail(what(), hint)?;
     Ok(text)
 }
+
+/// A trace's name is that of its file.
+pub(super) fn trace_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.trim_end_matches(".gz").trim_end_matches(".csv");
+    name.rsplit_once("pod_list_").map_or(name, |(_, trace)| trace).to_owned()
+}

@@ -3,8 +3,9 @@
 //! The search knows the whole sequence, which no operator does, and each GPU may be divided in its
 //! own way. What it finds is as good as anything that does not change, as far as tests can tell.
 
+use super::super::draws::Draws;
 use super::replay::{self, Demanded, SIZES, Spill};
-use super::tasks::{Draws, Sequence};
+use super::tasks::Sequence;
 use std::collections::BTreeMap;
 use tg_scheduler::catalogue::Split;
 use tg_scheduler::sharing::{Gpu, Take, profiles};

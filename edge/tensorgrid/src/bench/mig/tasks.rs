@@ -1,5 +1,7 @@
 //! Tasks of a recorded cluster that take one GPU or less, and sequences of them.
 
+use super::super::draws::Draws;
+
 /// Thousandths of a GPU.
 const GPU_MILLI: u32 = 1_000;
 /// The mean of lifetimes that are drawn, in seconds.
@@ -111,7 +113,7 @@ impl Sequence {
         let mut drawn: Vec<Task> = tasks.iter().map(|_| tasks[draws.below(tasks.len())]).collect();
         drawn.sort_unstable();
         if lifetimes == Lifetimes::Drawn {
-            drawn.iter_mut().for_each(|task| task.seconds = draws.lifetime());
+            drawn.iter_mut().for_each(|task| task.seconds = lifetime(&mut draws));
         }
         // The shorter the window, the more is demanded in each second of it.
         let longest: u64 = drawn.iter().map(|task| task.seconds).sum();
@@ -144,40 +146,10 @@ impl Sequence {
     }
 }
 
-/// Numbers that look random: splitmix64.
-#[derive(Clone, Debug)]
-pub(super) struct Draws(u64);
-
-impl Draws {
-    /// Those of a seed.
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below a bound; 0 if there is none.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-
-    /// A lifetime in seconds, at least one.
-    fn lifetime(&mut self) -> u64 {
-        let unit = ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        (-unit.ln() * LIFETIME_S) as u64 + 1
-    }
-
-    /// Puts things into a random order.
-    pub(super) fn shuffle<T>(&mut self, things: &mut [T]) {
-        for last in (1..things.len()).rev() {
-            things.swap(last, self.below(last + 1));
-        }
-    }
+/// A lifetime in seconds, at least one.
+fn lifetime(draws: &mut Draws) -> u64 {
+    let unit = ((draws.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    (-unit.ln() * LIFETIME_S) as u64 + 1
 }
 
 #[cfg(test)]

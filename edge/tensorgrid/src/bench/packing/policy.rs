@@ -1,6 +1,6 @@
 //! The policies that the scheduler is measured against, as their papers have them.
 
-use super::trace::Draws;
+use super::super::draws::Draws;
 use std::collections::BTreeMap;
 use tg_scheduler::packing::{Demand, Fleet, GPU_MILLI, Gpus, Judge, Machine, Models, Placed, Slot};
 

@@ -1,15 +1,16 @@
 //! The proof and its bytes.
 //!
-//! There is one way to write a proof: what is read must write to the same bytes again, with none
-//! left over. Elements of the field are refused if they are not below p. Lists are read item by
-//! item, so no more memory is used than there are bytes, and there is a limit to these.
+//! There is one way to write a proof: what is read would write to the same bytes again, with none
+//! left over ([`crate::reader`]). Elements of the field are refused if they are not below p. Lists
+//! are read item by item, so no more memory is used than there are bytes, and there is a limit to
+//! these.
 
 use crate::error::VerifyError;
 use crate::field::EF;
 use crate::pcs::{Opening, Root};
+use crate::reader::Reader;
 use crate::sumcheck::SumProof;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
-use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
 /// The most bytes of a proof that are read: several times what the largest plan gives.
@@ -79,38 +80,62 @@ pub(crate) fn write(proof: &impl Serialize) -> Vec<u8> {
 }
 
 /// Reads a proof that is written in the one way there is.
-pub(crate) fn read<'a, P: Serialize + Deserialize<'a>>(bytes: &'a [u8]) -> Result<P, VerifyError> {
+pub(crate) fn read<'a, P: Deserialize<'a>>(bytes: &'a [u8]) -> Result<P, VerifyError> {
     if bytes.len() > PROOF_BYTES_MAX {
         return Err(VerifyError::Size { found: bytes.len(), most: PROOF_BYTES_MAX });
     }
-    let (proof, rest) = postcard::take_from_bytes::<P>(bytes).map_err(|_| VerifyError::Bytes)?;
-    let is_same = postcard::serialize_with_flavor(&proof, Same { left: bytes });
-    if !rest.is_empty() || is_same != Ok(true) {
-        return Err(VerifyError::Bytes);
-    }
-    Ok(proof)
+    let mut reader = Reader { left: bytes };
+    let proof = P::deserialize(&mut reader).map_err(|_| VerifyError::Bytes)?;
+    if reader.left.is_empty() { Ok(proof) } else { Err(VerifyError::Bytes) }
 }
 
-/// Compares what would be written with what there is.
-struct Same<'a> {
-    left: &'a [u8],
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::programs::Net;
+    use crate::{Mode, Prover};
 
-impl Flavor for Same<'_> {
-    /// Whether nothing more is there.
-    type Output = bool;
-
-    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        self.try_extend(&[byte])
+    /// Whether postcard reads all of it and would write the same.
+    fn is_canonical(bytes: &[u8]) -> bool {
+        let read = postcard::take_from_bytes::<Proof>(bytes);
+        read.is_ok_and(|(proof, rest)| rest.is_empty() && write(&proof) == bytes)
     }
 
-    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        let left = self.left.strip_prefix(bytes);
-        self.left = left.ok_or(postcard::Error::SerializeBufferFull)?;
-        Ok(())
-    }
-
-    fn finalize(self) -> postcard::Result<bool> {
-        Ok(self.left.is_empty())
+    /// Goal: what is read is what postcard reads and writes in the same way. Method: proofs with
+    /// bytes changed, put in and left out, most of them near the start, where lengths are.
+    #[test]
+    fn prop_bytes_are_read_if_and_only_if_they_are_canonical() {
+        let net = Net::Convolution;
+        let proofs = [Mode::Public, Mode::Committed].map(|mode| {
+            let prover = Prover::new(net.model(), mode, 1).expect("a plan");
+            prover.prove(vec![net.inputs(1)], Vec::new()).expect("inputs fit").1.to_bytes()
+        });
+        assert!(proofs.iter().all(|bytes| is_canonical(bytes)));
+        let (mut read, mut refused) = (0, 0);
+        arbtest::arbtest(|u| {
+            let mut bytes = u.choose(&proofs)?.clone();
+            let most = if u.ratio(2, 3)? { 64 } else { bytes.len() - 1 };
+            for _ in 0..u.int_in_range(0..=2)? {
+                let at = u.int_in_range(0..=most.min(bytes.len() - 1))?;
+                match u.int_in_range(0..=3)? {
+                    0 => bytes[at] ^= 1 << u.int_in_range(0..=7)?,
+                    1 => bytes.insert(at, u.arbitrary()?),
+                    2 => drop(bytes.remove(at)),
+                    // The same number in one byte more.
+                    _ => {
+                        bytes[at] |= 0x80;
+                        bytes.insert(at + 1, 0);
+                    }
+                }
+            }
+            let found = self::read::<Proof>(&bytes);
+            assert_eq!(found.is_ok(), is_canonical(&bytes));
+            if let Ok(proof) = &found {
+                assert_eq!(write(proof), bytes);
+            }
+            *(if found.is_ok() { &mut read } else { &mut refused }) += 1;
+            Ok(())
+        });
+        assert!(read > 10 && refused > 10, "{read} {refused}");
     }
 }

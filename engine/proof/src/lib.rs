@@ -18,6 +18,7 @@ mod logup;
 mod pcs;
 mod plan;
 mod prove;
+mod reader;
 mod reads;
 pub mod register;
 mod replay;

@@ -12,13 +12,11 @@
 //! the sums: it is known, and what is left is quadratic, so two sums are enough for a round.
 
 use crate::field::{EF, F, eq_table};
+use crate::messages::LookupMessages;
 use crate::wide::{Factor, WIDTH, Wide, lane, times};
 use p3_challenger::FieldChallenger;
 use p3_field::{Field, PackedFieldExtension, PrimeCharacteristicRing};
-use p3_multi_stark::fractional_gkr::transcript::FractionGkrProverTranscript;
-use p3_multi_stark::fractional_gkr::{
-    FractionGkrLayerProof, FractionGkrProof, FractionGkrShape, SplitFraction,
-};
+use p3_multi_stark::fractional_gkr::{FractionGkrLayerProof, FractionGkrProof, SplitFraction};
 use rayon::prelude::*;
 
 /// log2 of the leaves of a row. There are never fewer leaves.
@@ -275,7 +273,7 @@ fn leading(level: &impl Level, lambda: EF, weights: &[EF], lanes: &[EF]) -> EF {
 
 /// A layer's sum-check as far as it went.
 struct Rounds<'a, 'b, S> {
-    transcript: &'a mut FractionGkrProverTranscript<'b, S, F, EF>,
+    transcript: &'a mut LookupMessages<'b, S>,
     /// What is left of the sum, without the factor eq.
     sum: EF,
     /// The value at 0 of the first round. Its variable is the one that chose between the children
@@ -441,9 +439,7 @@ pub(crate) fn prove(
     assert_eq!(root[3] * root[0] + root[1] * root[2], EF::ZERO, "look-ups add up");
     let root_denominator = root[1] * root[3];
     assert_ne!(root_denominator, EF::ZERO, "denominators are not 0");
-    let shape = FractionGkrShape { num_variables: bits };
-    let mut transcript =
-        FractionGkrProverTranscript::<_, F, EF>::new(sponge, shape, root_denominator);
+    let mut transcript = LookupMessages::new(sponge, bits, root_denominator);
     let mut room = room(leaves.rows());
     let (mut numerator, mut denominator) = (EF::ZERO, root_denominator);
     let mut children = [EF::ZERO; 2];
@@ -481,6 +477,5 @@ pub(crate) fn prove(
         point = ends;
         layers.push(FractionGkrLayerProof { round_polys: messages, claims });
     }
-    transcript.finish();
     (FractionGkrProof { root_denominator, layers }, point)
 }

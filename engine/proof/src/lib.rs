@@ -15,6 +15,7 @@ mod fractions;
 mod hiding;
 mod leaves;
 mod logup;
+mod messages;
 mod pcs;
 mod plan;
 mod prove;

@@ -4,14 +4,13 @@
 //! numbers covered by pads keeps them as unknowns. Both walk through the same messages here: all
 //! that happens to a number on the way is linear; the products at the ends are left to the caller.
 
-use crate::field::{EF, F, eq_points};
+use crate::field::{EF, eq_points};
 use crate::fractions::leaf_point;
+use crate::messages::{LookupMessages, SumMessages};
 use crate::sumcheck::SumProof;
 use crate::transcript::Transcript;
 use p3_field::{Field, PrimeCharacteristicRing};
-use p3_multi_stark::fractional_gkr::transcript::FractionGkrVerifierTranscript;
-use p3_multi_stark::fractional_gkr::{FractionGkrProof, FractionGkrShape};
-use p3_sumcheck::generic_degree::{GenericDegreeShape, VerifierTranscript};
+use p3_multi_stark::fractional_gkr::FractionGkrProof;
 
 /// Values that a round of the look-ups carries: at 0, 2 and 3.
 const LOOKUP_DEGREE: usize = 3;
@@ -67,10 +66,8 @@ pub(crate) fn lookups<N: Number>(
     if bits == 0 || proof.layers.len() != bits || !rounds.all(has_rounds) {
         return None;
     }
-    let shape = FractionGkrShape { num_variables: bits };
     let root = proof.root_denominator;
-    let mut replay =
-        FractionGkrVerifierTranscript::<_, F, EF>::new(transcript.sponge(), shape, root);
+    let mut replay = LookupMessages::new(transcript.sponge(), bits, root);
     let mut found = LookedUp {
         gates: Vec::with_capacity(bits),
         point: Vec::new(),
@@ -104,7 +101,6 @@ pub(crate) fn lookups<N: Number>(
         ends.insert(0, branch);
         found.point = ends;
     }
-    replay.finish();
     found.point = leaf_point(found.point);
     Some(found)
 }
@@ -136,18 +132,15 @@ pub(crate) fn sum<N: Number>(
     if degree == 0 || !has_shape || !proof.pow_witnesses.is_empty() {
         return None;
     }
-    let shape = GenericDegreeShape::new(rounds, degree, 0);
-    let mut replay =
-        VerifierTranscript::<_, F, EF>::new(transcript.sponge(), shape, proof.claimed_sum);
+    let mut replay = SumMessages::new(transcript.sponge(), (rounds, degree), proof.claimed_sum);
     let sum = read(proof.claimed_sum);
     let mut found = Sum { last: sum.clone(), sum, point: Vec::with_capacity(rounds) };
     for values in &proof.round_polys {
-        let challenge = replay.round(values, None).ok()?;
+        let challenge = replay.round(values);
         let values: Vec<N> = values.iter().map(|value| read(*value)).collect();
         found.last = bound(&found.last, &values, degree, challenge);
         found.point.push(challenge);
     }
-    replay.finish();
     Some(found)
 }
 

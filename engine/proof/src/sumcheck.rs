@@ -6,10 +6,11 @@
 //! one left.
 
 use crate::field::{EF, F};
+use crate::messages::SumMessages;
 use crate::wide::{Factor, Narrow, Wide, lane, times};
-use p3_challenger::{FieldChallenger, GrindingChallenger};
+use p3_challenger::FieldChallenger;
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
-use p3_sumcheck::generic_degree::{GenericDegreeProof, RoundProver};
+use p3_sumcheck::generic_degree::GenericDegreeProof;
 use rayon::prelude::*;
 
 /// A proof of a sum.
@@ -224,29 +225,6 @@ fn weighted(
     sums
 }
 
-struct State {
-    terms: Vec<ProductTerm>,
-    degree: usize,
-    remaining: usize,
-}
-
-impl RoundProver<EF> for State {
-    fn fold(&mut self, challenge: EF) {
-        for term in &mut self.terms {
-            term.fold(self.remaining, challenge);
-        }
-        self.remaining -= 1;
-    }
-
-    fn round_poly(&self) -> Vec<EF> {
-        let mut values = vec![EF::ZERO; self.degree];
-        for term in &self.terms {
-            term.round(self.remaining, &mut values);
-        }
-        values
-    }
-}
-
 /// What a sum-check leaves: its proof, the point, and every factor of every term there.
 pub(crate) struct Summed {
     pub(crate) proof: SumProof,
@@ -256,17 +234,25 @@ pub(crate) struct Summed {
 
 /// Proves the sum of the terms.
 pub(crate) fn prove(
-    terms: Vec<ProductTerm>,
+    mut terms: Vec<ProductTerm>,
     degree: usize,
-    sponge: &mut (impl FieldChallenger<F> + GrindingChallenger<Witness = F>),
+    sponge: &mut impl FieldChallenger<F>,
 ) -> Summed {
     let rounds = terms.iter().map(|term| term.bits).max().unwrap_or(0);
-    let sum = terms.iter().map(|term| term.sum).sum();
-    let mut state = State { terms, degree, remaining: rounds };
-    let (proof, point) = state.prove::<F, _>(sponge, rounds, degree, 0, sum);
+    let claimed_sum = terms.iter().map(|term| term.sum).sum();
+    let mut proof = SumProof { claimed_sum, ..SumProof::default() };
+    let mut messages = SumMessages::new(sponge, (rounds, degree), claimed_sum);
+    let mut point = Vec::with_capacity(rounds);
+    for remaining in (1..=rounds).rev() {
+        let mut values = vec![EF::ZERO; degree];
+        terms.iter().for_each(|term| term.round(remaining, &mut values));
+        let challenge = messages.round(&values);
+        terms.iter_mut().for_each(|term| term.fold(remaining, challenge));
+        proof.round_polys.push(values);
+        point.push(challenge);
+    }
     let last = |term: &ProductTerm| term.few.iter().map(|table| table[0]).collect();
-    let factors = state.terms.iter().map(last).collect();
-    Summed { proof, point: point.as_slice().to_vec(), factors }
+    Summed { proof, point, factors: terms.iter().map(last).collect() }
 }
 
 /// One minus each coordinate that a term of so many variables does not have.
@@ -277,6 +263,7 @@ pub(crate) fn shortened(point: &[EF], bits: usize) -> EF {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::{self, Sum};
     use crate::transcript::Transcript;
 
     /// Goal: terms of different sizes are proven in one run. Method: the verifier's last value is
@@ -294,11 +281,13 @@ mod tests {
         let summed = prove(terms.collect(), 3, transcript.sponge());
 
         let mut transcript = Transcript::new("test");
-        let checked = summed.proof.verify(transcript.sponge(), 5, 3, 0);
-        let (point, last) = checked.expect("an honest proof");
+        let proof = Some(summed.proof);
+        let replayed = replay::sum(&proof, Some(5), 3, &mut transcript, &mut |number: EF| number);
+        let Sum { point, last, .. } = replayed.expect("it has the shape");
         let left = sizes.iter().zip(&summed.factors).map(|((bits, _), factors)| {
-            shortened(point.as_slice(), *bits) * factors.iter().copied().product::<EF>()
+            shortened(&point, *bits) * factors.iter().copied().product::<EF>()
         });
         assert_eq!(last, left.sum::<EF>());
+        assert_eq!(point, summed.point);
     }
 }

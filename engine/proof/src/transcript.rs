@@ -1,10 +1,12 @@
 //! The transcript: who said what, in order, and the challenges that follow from it.
 //!
 //! Every item is absorbed behind its label and its length, so two transcripts that differ in
-//! anything differ in every later challenge. Library protocols (commitment, look-ups, sum-checks)
-//! absorb their own messages; each of them begins with a fingerprint of its shape.
+//! anything differ in every later challenge. Look-ups and sum-checks begin with their names and
+//! sizes ([`crate::messages`]); the library's commitments absorb their own messages, behind
+//! fingerprints of their shapes.
 
 use crate::field::{EF, F};
+use crate::messages::of_bytes;
 use crate::pcs::{self, Sponge};
 use p3_challenger::{CanObserve, FieldChallenger};
 use p3_field::PrimeCharacteristicRing;
@@ -27,13 +29,8 @@ impl Transcript {
         transcript
     }
 
-    /// Absorbs bytes behind their number, three to an element.
     fn bytes(&mut self, bytes: &[u8]) {
-        self.sponge.observe(F::from_u32(bytes.len() as u32));
-        for chunk in bytes.chunks(3) {
-            let packed = chunk.iter().fold(0_u32, |packed, byte| packed << 8 | u32::from(*byte));
-            self.sponge.observe(F::from_u32(packed));
-        }
+        of_bytes(bytes).for_each(|element| self.sponge.observe(element));
     }
 
     /// Absorbs a digest.

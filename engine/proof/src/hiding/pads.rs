@@ -6,15 +6,14 @@
 //! should be equal becomes a linear equation of pads.
 
 use crate::field::{DEGREE, EF, F};
+use crate::messages::Heading;
 use crate::pcs::Sponge;
 use crate::plan::Plan;
 use crate::replay::Number;
 use crate::sumcheck::SumProof;
-use p3_challenger::fs::{DomainSeparator, FieldUnit};
-use p3_challenger::{CanObserve, CanSample, CanSampleBits, FieldChallenger, GrindingChallenger};
+use p3_challenger::{CanObserve, CanSample, CanSampleBits, FieldChallenger};
 use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
-use p3_multi_stark::fractional_gkr::{FractionGkrProof, FractionGkrShape};
-use p3_sumcheck::generic_degree::GenericDegreeShape;
+use p3_multi_stark::fractional_gkr::FractionGkrProof;
 
 /// A constant plus pads times factors. A pad may occur more than once.
 #[derive(Clone, Debug, Default)]
@@ -128,11 +127,9 @@ impl Pads {
         proof.round_polys.iter_mut().for_each(|values| self.cover_all(values));
     }
 
-    /// A sponge for the library's prover of look-ups, which absorbs its messages covered by the
-    /// next pads.
+    /// A sponge for the prover of look-ups, which absorbs its messages covered by the next pads.
     pub(crate) fn lookups<'a>(&'a self, bits: usize, sponge: &'a mut Sponge) -> Covered<'a> {
-        let shape = FractionGkrShape { num_variables: bits };
-        self.sponge(&shape.domain_separator::<F, EF>(), sponge)
+        self.sponge(&Heading::lookups(bits), sponge)
     }
 
     /// The same for a sum-check.
@@ -142,33 +139,20 @@ impl Pads {
         degree: usize,
         sponge: &'a mut Sponge,
     ) -> Covered<'a> {
-        let shape = GenericDegreeShape::new(rounds, degree, 0);
-        self.sponge(&shape.domain_separator::<F, EF>(), sponge)
+        self.sponge(&Heading::sum(rounds, degree), sponge)
     }
 
-    fn sponge<'a>(&'a self, seed: &ProtocolSeed, sponge: &'a mut Sponge) -> Covered<'a> {
-        let mut counted = Counter(0);
-        seed.seed(&mut counted);
-        Covered { sponge, plain: counted.0, pads: &self.all[self.used..], place: 0 }
+    fn sponge<'a>(&'a self, heading: &Heading, sponge: &'a mut Sponge) -> Covered<'a> {
+        let plain = heading.elements().count();
+        Covered { sponge, plain, pads: &self.all[self.used..], place: 0 }
     }
 }
 
-type ProtocolSeed = DomainSeparator<FieldUnit<F>>;
-
-/// Counts what is absorbed.
-struct Counter(usize);
-
-impl CanObserve<F> for Counter {
-    fn observe(&mut self, _: F) {
-        self.0 += 1;
-    }
-}
-
-/// A sponge that adds pads to what it absorbs, once it has absorbed the seed of a library's
-/// protocol. These protocols absorb nothing else than their seed and messages.
+/// A sponge that adds pads to what it absorbs, once it has absorbed the heading of a protocol.
+/// Behind it there are nothing but messages.
 pub(crate) struct Covered<'a> {
     sponge: &'a mut Sponge,
-    /// Elements of the seed that are left.
+    /// Elements of the heading that are left.
     plain: usize,
     pads: &'a [EF],
     /// Coordinates of pads that were added.
@@ -201,11 +185,3 @@ impl CanSampleBits<usize> for Covered<'_> {
 }
 
 impl FieldChallenger<F> for Covered<'_> {}
-
-impl GrindingChallenger for Covered<'_> {
-    type Witness = F;
-
-    fn grind(&mut self, bits: usize) -> F {
-        self.sponge.grind(bits)
-    }
-}

@@ -6,13 +6,11 @@
 use crate::field::{EF, F, eq_table};
 use crate::fractions::ROW_BITS;
 use crate::leaves::{Block, Leaves};
+use crate::messages::LookupMessages;
 use crate::wide::{WIDTH, lane};
 use p3_challenger::FieldChallenger;
 use p3_field::PrimeCharacteristicRing;
-use p3_multi_stark::fractional_gkr::transcript::FractionGkrVerifierTranscript;
-use p3_multi_stark::fractional_gkr::{
-    FractionGkrLayerProof, FractionGkrProof, FractionGkrShape, SplitFraction,
-};
+use p3_multi_stark::fractional_gkr::{FractionGkrLayerProof, FractionGkrProof, SplitFraction};
 
 /// Numerators and denominators of the leaves that are used.
 pub(crate) fn unpacked(leaves: &Leaves) -> [Vec<EF>; 2] {
@@ -63,8 +61,7 @@ pub(crate) fn prove(
         tree.push([numerators, denominators]);
     }
     let root_denominator = tree.pop().map_or(EF::ONE, |[_, denominators]| denominators[0]);
-    let shape = FractionGkrShape { num_variables: tree.len() };
-    let mut said = FractionGkrVerifierTranscript::<_, F, EF>::new(sponge, shape, root_denominator);
+    let mut said = LookupMessages::new(sponge, tree.len(), root_denominator);
     let mut proof = FractionGkrProof { root_denominator, layers: Vec::new() };
     let mut point: Vec<EF> = Vec::new();
     for [numerators, denominators] in tree.into_iter().rev() {
@@ -98,7 +95,6 @@ pub(crate) fn prove(
         point = ends;
         proof.layers.push(FractionGkrLayerProof { round_polys, claims });
     }
-    said.finish();
     (proof, point)
 }
 

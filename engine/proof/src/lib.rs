@@ -12,6 +12,7 @@ pub mod court;
 mod error;
 mod field;
 mod fractions;
+mod hash;
 mod hiding;
 mod leaves;
 mod logup;
@@ -25,6 +26,7 @@ pub mod register;
 mod replay;
 mod security;
 mod setup;
+mod sponge;
 mod statement;
 mod sumcheck;
 #[cfg(test)]

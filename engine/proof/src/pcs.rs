@@ -5,19 +5,14 @@
 //! columns, points and values.
 
 use crate::field::{EF, F};
+use crate::sponge::RealSponge;
 use crate::tree::Tree;
-use p3_challenger::DuplexChallenger;
 use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
-use p3_field::Field;
-use p3_koala_bear::{
-    Poseidon2KoalaBear, default_koalabear_poseidon2_16, default_koalabear_poseidon2_24,
-};
 use p3_matrix::dense::RowMajorMatrix;
 use p3_multilinear_util::point::Point;
 use p3_sumcheck::layout::{Layout as _, SuffixProver, Table};
 use p3_sumcheck::{OpeningBatch, OpeningProtocol, PrescribedPointPcs, TableShape, TableSpec};
-use p3_symmetric::{PaddingFreeSponge, TruncatedPermutation};
 use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
 use p3_whir::pcs::prover::WhirProver;
 
@@ -41,11 +36,6 @@ pub(crate) const STACK_BITS_MIN: usize = 2 * FOLD;
 /// Variables of the largest stack: its codeword, of twice the size, still has a domain.
 pub(crate) const STACK_BITS_MAX: usize = 23;
 
-type Permutation = Poseidon2KoalaBear<16>;
-pub(crate) type LeafHash = PaddingFreeSponge<Poseidon2KoalaBear<24>, 24, 16, 8>;
-pub(crate) type NodeHash = TruncatedPermutation<Permutation, 2, 8, 16>;
-pub(crate) type Packed = <F as Field>::Packing;
-pub(crate) type RealSponge = DuplexChallenger<F, Permutation, 16, 8>;
 /// The sponge from which challenges are drawn. Tests listen to it.
 #[cfg(not(test))]
 pub(crate) type Sponge = RealSponge;
@@ -61,16 +51,10 @@ pub(crate) type Opening = <Whir as MultilinearPcs<EF, Sponge>>::Proof;
 
 /// A sponge in its first state.
 pub(crate) fn sponge() -> Sponge {
-    let real = RealSponge::new(default_koalabear_poseidon2_16());
+    let real = RealSponge::new();
     #[cfg(test)]
     let real = Sponge::new(real);
     real
-}
-
-/// What leaves and nodes of trees are hashed with.
-pub(crate) fn hashes() -> (LeafHash, NodeHash) {
-    let leaves = LeafHash::new(default_koalabear_poseidon2_24());
-    (leaves, NodeHash::new(default_koalabear_poseidon2_16()))
 }
 
 /// Columns of one table that are opened at one point.

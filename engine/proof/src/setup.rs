@@ -147,7 +147,7 @@ impl Setup {
 
     /// A transcript that has absorbed what is to be proven, with what.
     pub(crate) fn begin(&self, statement: &Statement, weights: &Hash32) -> Transcript {
-        let mut transcript = Transcript::new("tensorgrid/proof/1");
+        let mut transcript = Transcript::new("tensorgrid/proof/2");
         let digest = statement.digest(self.mode, &self.program, weights);
         transcript.absorb_digest("statement", &digest);
         transcript

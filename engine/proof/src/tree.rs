@@ -1,26 +1,19 @@
-//! The tree under a commitment: the library's, with openings checked several hashes at a time.
+//! The tree under a commitment: the library's, with openings checked level by level.
 //!
-//! An opening names hundreds of leaves, and hashing them up to the root is most of what a verifier
-//! does. The library hashes node after node; here all nodes of a level go through the packed
-//! permutation that the prover uses. What is accepted is the same.
+//! An opening names hundreds of leaves, and hashing them up to the root is much of what a verifier
+//! does. The library looks its nodes up in a map; here the nodes of a level stand in their order
+//! and no level is kept. What is accepted is the same.
 
 use crate::field::F;
-use crate::pcs::{LeafHash, NodeHash, Packed, hashes};
+use crate::hash::{DIGEST, Digest, LeafHash, NodeHash};
 use p3_commit::{BatchOpening, BatchOpeningRef, Mmcs};
-use p3_field::PackedValue as _;
 use p3_matrix::{Dimensions, Matrix};
 use p3_merkle_tree::{MerkleTreeError, MerkleTreeMmcs, PrunedMerklePaths, PrunedProofError};
 use p3_symmetric::{CryptographicHasher as _, PseudoCompressionFunction as _};
 
-/// Elements of a digest.
-const DIGEST: usize = 8;
+type Inner = MerkleTreeMmcs<F, F, LeafHash, NodeHash, 2, DIGEST>;
 
-/// A digest.
-type Digest = [F; DIGEST];
-
-type Inner = MerkleTreeMmcs<Packed, Packed, LeafHash, NodeHash, 2, DIGEST>;
-
-/// A binary tree of Poseidon2 digests.
+/// A binary tree of digests.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     inner: Inner,
@@ -29,37 +22,10 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The tree with the hashes of [`hashes`].
+    /// A tree.
     pub(crate) fn new() -> Self {
-        let (leaves, nodes) = hashes();
-        Self { inner: Inner::new(leaves.clone(), nodes.clone(), 0), leaves, nodes }
-    }
-
-    /// Digests of rows of one width.
-    fn hash_rows(&self, rows: &[&[F]]) -> Vec<Digest> {
-        let mut digests = Vec::with_capacity(rows.len());
-        for rows in rows.chunks(Packed::WIDTH) {
-            let width = rows.first().map_or(0, |row| row.len());
-            let lane = |place: usize| {
-                Packed::from_fn(|lane| rows.get(lane).map_or_else(F::default, |row| row[place]))
-            };
-            unpack(&self.leaves.hash_iter((0..width).map(lane)), rows.len(), &mut digests);
-        }
-        digests
-    }
-
-    /// Digests of the parents of pairs of nodes.
-    fn hash_pairs(&self, pairs: &[[Digest; 2]]) -> Vec<Digest> {
-        let mut digests = Vec::with_capacity(pairs.len());
-        for pairs in pairs.chunks(Packed::WIDTH) {
-            let lane = |side: usize, place: usize| {
-                let of = |pair: &[Digest; 2]| pair[side][place];
-                Packed::from_fn(|lane| pairs.get(lane).map_or_else(F::default, of))
-            };
-            let sides = [0, 1].map(|side| std::array::from_fn(|place| lane(side, place)));
-            unpack(&self.nodes.compress(sides), pairs.len(), &mut digests);
-        }
-        digests
+        let (leaves, nodes) = (LeafHash::new(), NodeHash::new());
+        Self { inner: Inner::new(leaves, nodes, 0), leaves, nodes }
     }
 
     /// The root above some leaves, whose places ascend, and the digests beside their paths.
@@ -71,22 +37,24 @@ impl Tree {
     ) -> Result<Option<Digest>, PrunedProofError> {
         let (mut supplied, mut asked) = (beside.iter(), 0);
         for _ in 0..levels {
-            let (mut parents, mut pairs) = (Vec::new(), Vec::new());
-            let mut nodes = places.iter().zip(&digests).peekable();
-            while let Some((place, digest)) = nodes.next() {
-                let parent = place / 2;
-                let is_pair = nodes.peek().is_some_and(|(next, _)| **next / 2 == parent);
-                let sibling = match nodes.next_if(|_| is_pair) {
-                    Some((_, sibling)) => *sibling,
-                    None => {
-                        asked += 1;
-                        supplied.next().copied().unwrap_or_default()
-                    }
+            let (mut from, mut to) = (0, 0);
+            while let Some(place) = places.get(from).copied() {
+                let (digest, parent) = (digests[from], place / 2);
+                let is_pair = places.get(from + 1).is_some_and(|next| next / 2 == parent);
+                let sibling = if is_pair {
+                    digests[from + 1]
+                } else {
+                    asked += 1;
+                    supplied.next().copied().unwrap_or_default()
                 };
-                parents.push(parent);
-                pairs.push(if place % 2 == 0 { [*digest, sibling] } else { [sibling, *digest] });
+                let pair = if place % 2 == 0 { [digest, sibling] } else { [sibling, digest] };
+                // Parents take the room of children that were read.
+                (places[to], digests[to]) = (parent, self.nodes.compress(pair));
+                from += 1 + usize::from(is_pair);
+                to += 1;
             }
-            (places, digests) = (parents, self.hash_pairs(&pairs));
+            places.truncate(to);
+            digests.truncate(to);
         }
         if asked != beside.len() {
             let (expected, got) = (asked, beside.len());
@@ -94,12 +62,6 @@ impl Tree {
         }
         Ok(digests.first().copied())
     }
-}
-
-/// Takes the first `count` lanes of a packed digest apart.
-fn unpack(packed: &[Packed; DIGEST], count: usize, digests: &mut Vec<Digest>) {
-    let lane = |lane: usize| std::array::from_fn(|place| packed[place].as_slice()[lane]);
-    digests.extend((0..count).map(lane));
 }
 
 /// Rows in the order of their places, each once.
@@ -199,10 +161,12 @@ impl Mmcs<F> for Tree {
             return Err(MerkleTreeError::IndexOutOfBounds { max_height: *height, index: *index });
         }
         let (places, queries) = sorted(indices, opened)?;
-        let rows: Vec<&[F]> = queries.iter().map(|query| opened[*query][0].as_ref()).collect();
+        let hash =
+            |query: &usize| self.leaves.hash_iter(opened[*query][0].as_ref().iter().copied());
+        let digests = queries.iter().map(hash).collect();
         let levels = height.trailing_zeros() as usize;
         let beside = (levels, proof.sibling_hashes.as_slice());
-        match self.root(places, self.hash_rows(&rows), beside)? {
+        match self.root(places, digests, beside)? {
             Some(found) if found == *root => Ok(()),
             Some(_) | None => Err(MerkleTreeError::CapMismatch),
         }

@@ -14,7 +14,8 @@
 //! masks multiply in the last part. See [`HidingPcs::soundness`] for the terms.
 
 use crate::field::{DEGREE, EF, F, PRIME};
-use crate::pcs::{LeafHash, NodeHash, Packed, Root, Sponge, hashes};
+use crate::hash::{DIGEST, LeafHash, NodeHash};
+use crate::pcs::{Root, Sponge};
 use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
 use p3_merkle_tree::MerkleTreeHidingMmcs;
@@ -46,7 +47,7 @@ pub(crate) const OPENING_BITS_OF_MANY: f64 = 103.0;
 /// The largest target that is tried: behind it, combining the claims becomes the weakest term.
 const TARGET_BITS_MAX: usize = 140;
 
-type SaltedTree = MerkleTreeHidingMmcs<Packed, Packed, LeafHash, NodeHash, StdRng, 2, 8, SALT>;
+type SaltedTree = MerkleTreeHidingMmcs<F, F, LeafHash, NodeHash, StdRng, 2, DIGEST, SALT>;
 type Whir = HidingWhirPcs<EF, F, Radix2DFTSmallBatch<F>, SaltedTree, Sponge, StdRng>;
 type Config = ZkWhirConfig<EF, F, Sponge>;
 /// What the prover keeps of a hiding commitment.
@@ -101,7 +102,7 @@ impl HidingPcs {
     }
 
     fn whir(&self, mut rng: StdRng) -> Whir {
-        let (leaves, nodes) = hashes();
+        let (leaves, nodes) = (LeafHash::new(), NodeHash::new());
         let tree = SaltedTree::new(leaves, nodes, 0, StdRng::from_rng(&mut rng));
         Whir::new(self.config.clone(), self.transform.clone(), tree, rng)
     }

@@ -161,7 +161,7 @@ impl HidingSetup {
 
     /// A transcript that has absorbed what is to be proven, with all roots that were made before.
     pub(crate) fn begin(&self, statement: &ZkStatement, roots: &[Root]) -> Transcript {
-        let mut transcript = Transcript::new("tensorgrid/proof/hiding/1");
+        let mut transcript = Transcript::new("tensorgrid/proof/hiding/2");
         transcript.absorb_digest("statement", &self.digest(statement, roots));
         for (owned, root) in self.owned.iter().zip(roots) {
             owned.pcs.absorb(root, transcript.sponge());

@@ -7,7 +7,8 @@
 //! an honest piece of code has absorbed what it is going to send instead.
 
 use crate::field::{DEGREE, EF, F};
-use crate::pcs::RealSponge;
+use crate::hash::Digest;
+use crate::sponge::RealSponge;
 use p3_challenger::{
     CanObserve, CanSample, CanSampleBits, CanSampleUniformBits, FieldChallenger,
     GrindingChallenger, ResamplingError,
@@ -161,8 +162,8 @@ impl CanObserve<F> for TestSponge {
     }
 }
 
-impl CanObserve<MerkleCap<F, [F; 8]>> for TestSponge {
-    fn observe(&mut self, cap: MerkleCap<F, [F; 8]>) {
+impl CanObserve<MerkleCap<F, Digest>> for TestSponge {
+    fn observe(&mut self, cap: MerkleCap<F, Digest>) {
         cap.roots().iter().flatten().for_each(|element| self.observe(*element));
     }
 }

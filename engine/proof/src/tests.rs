@@ -125,7 +125,7 @@ fn weights_commitment_is_the_golden_one() {
     let prover = Prover::new(Net::Dense.model(), Mode::Committed, 1).expect("it can be proven");
     let id = prover.commitment().expect("it has weights").id();
     let golden =
-        expect_test::expect!["1878783b1a99e5d93b75c33c44e4d66b7c4f7bbc654a3fc154c077a25a87c137"];
+        expect_test::expect!["15321b802e3473a85240781d49e7d2c5049c2ab437f2626008826cd570b68679"];
     golden.assert_eq(&id.to_string());
 }
 

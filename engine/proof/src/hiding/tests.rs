@@ -112,7 +112,7 @@ fn inputs_commitment_is_the_golden_one() {
     let verifier = HidingVerifier::new(Net::Dense.model(), 1).expect("it can be verified");
     let found = verifier.commit(&[Net::Dense.inputs(0)], &seeds(7).inputs).expect("they fit");
     let golden =
-        expect_test::expect!["35edbc722825aa897658582a144895b650350dd2791ffef646c3218d6fa41b0a"];
+        expect_test::expect!["0c91cec7529775cb5f7fc99b27ce7f854ff6add672e8b86373eac1d15303ea23"];
     golden.assert_eq(&tg_types::Hash32::new(found.to_bytes()).to_string());
     assert_eq!(InputsCommitment::from_bytes(&found.to_bytes()), Some(found));
     assert_eq!(InputsCommitment::from_bytes(&[0xff; 32]), None);

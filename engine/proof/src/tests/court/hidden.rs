@@ -267,8 +267,8 @@ fn commitments_of_hidden_results_stay_as_they_are() {
     let output = committer.output(&right(&model, net), output_seed(&SECRET, 0)).expect("fit");
     let names = [roots[0], output].map(|root| hex(root.as_bytes()) + "\n").concat();
     expect![[r#"
-        302d1cf3245272932358010265c498a57651d13e34240a9e16a321cc1d639052
-        17b477d2625849df679e53e53f924cbf3b157675042239a37ba85aa200d75322
+        3c5ab1466a1ee17f3fdde6fb4496afec592328c335933c622b67423323e03f1d
+        5539394a29d85e32203011993c01797c5dab62cf18e2f9f9205109675e0ce374
     "#]]
     .assert_eq(&names);
 }

@@ -4,7 +4,7 @@
 //! numbers covered by pads keeps them as unknowns. Both walk through the same messages here: all
 //! that happens to a number on the way is linear; the products at the ends are left to the caller.
 
-use crate::field::{EF, eq_points};
+use crate::field::{EF, F, eq_points};
 use crate::fractions::leaf_point;
 use crate::messages::{LookupMessages, SumMessages};
 use crate::sumcheck::SumProof;
@@ -159,10 +159,10 @@ pub(crate) fn bound<N: Number>(sum: &N, values: &[N], degree: usize, challenge: 
 
 /// The weights of values at 0 to `degree` in the value at a point.
 pub(crate) fn lagrange(degree: usize, point: EF) -> Vec<EF> {
-    let node = EF::from_usize;
+    let node = F::from_usize;
     let weight = |own: usize| {
         let others = (0..=degree).filter(|other| *other != own);
-        let (above, below) = others.fold((EF::ONE, EF::ONE), |(above, below), other| {
+        let (above, below) = others.fold((EF::ONE, F::ONE), |(above, below), other| {
             (above * (point - node(other)), below * (node(own) - node(other)))
         });
         above * below.inverse()

@@ -17,6 +17,7 @@ mod hiding;
 mod leaves;
 mod logup;
 mod messages;
+mod opening;
 mod pcs;
 mod plan;
 mod prove;

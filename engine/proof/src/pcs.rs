@@ -5,8 +5,9 @@
 //! columns, points and values.
 
 use crate::field::{EF, F};
+use crate::opening::OpeningCheck;
 use crate::sponge::RealSponge;
-use crate::tree::Tree;
+use crate::tree::{self, Tree};
 use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
 use p3_matrix::dense::RowMajorMatrix;
@@ -15,6 +16,7 @@ use p3_sumcheck::layout::{Layout as _, SuffixProver, Table};
 use p3_sumcheck::{OpeningBatch, OpeningProtocol, PrescribedPointPcs, TableShape, TableSpec};
 use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
 use p3_whir::pcs::prover::WhirProver;
+use std::sync::OnceLock;
 
 /// Bits of security that the parameters are computed for; what they give is reported per proof.
 const TARGET_BITS: usize = 105;
@@ -42,6 +44,8 @@ pub(crate) type Sponge = RealSponge;
 #[cfg(test)]
 pub(crate) type Sponge = crate::tests::sponge::TestSponge;
 type Whir = WhirProver<EF, F, Radix2DFTSmallBatch<F>, Tree, Sponge, SuffixProver<F, EF>>;
+/// The numbers of the library's protocol.
+pub(crate) type Config = WhirConfig<EF, F, Sponge>;
 /// A root.
 pub(crate) type Root = <Whir as MultilinearPcs<EF, Sponge>>::Commitment;
 /// What the prover keeps of a commitment.
@@ -88,6 +92,8 @@ pub(crate) struct Soundness {
 pub(crate) struct Pcs {
     whir: Whir,
     protocol: OpeningProtocol,
+    /// Made when something is verified: who only plans does without.
+    check: OnceLock<OpeningCheck>,
     bits: usize,
     first_fold: usize,
 }
@@ -119,13 +125,14 @@ impl Pcs {
             starting_log_inv_rate: RATE_BITS,
             round_log_inv_rates: (0..rounds).map(rate).collect(),
         };
-        let config = WhirConfig::<EF, F, Sponge>::new(bits, parameters).ok()?;
+        let claims = protocol.checked_num_claims()?;
+        let config = Config::new_with_initial_claims(bits, parameters, claims).ok()?;
         if !config.check_pow_bits() {
             return None;
         }
         // Its factors are computed when something is committed, which no verifier does.
-        let whir = Whir::new(config, Radix2DFTSmallBatch::default(), Tree::new());
-        Some(Self { whir, protocol, bits, first_fold })
+        let whir = Whir::new(config, Radix2DFTSmallBatch::default(), tree::tree());
+        Some(Self { whir, protocol, check: OnceLock::new(), bits, first_fold })
     }
 
     /// Commits to the columns of each table and absorbs the root. The tables have the shapes that
@@ -154,19 +161,18 @@ impl Pcs {
         &self,
         root: &Root,
         opening: &Opening,
-        points: Vec<Vec<EF>>,
+        points: &[Vec<EF>],
         sponge: &mut Sponge,
     ) -> Option<Vec<Vec<EF>>> {
-        // The library reads a closing sum-check only if there are rounds left for it; another one
-        // would be carried along unread.
-        let unread =
-            opening.whir.final_sumcheck.is_some() && self.whir.final_sumcheck_rounds() == 0;
-        let points: Vec<Point<EF>> = points.into_iter().map(Point::new).collect();
-        if unread || self.protocol.check_points(&points).is_err() {
+        let of = |point: &Vec<EF>| Point::new(point.clone());
+        let checked: Vec<Point<EF>> = points.iter().map(of).collect();
+        if self.protocol.check_points(&checked).is_err() {
             return None;
         }
-        let values = self.whir.verify_at(root, opening, &self.protocol, &points, sponge).ok()?;
-        Some(values.iter().map(|batch| batch.current().to_vec()).collect())
+        let strategy = SuffixProver::<F, EF>::strategy;
+        let check = || OpeningCheck::new(&self.whir, &self.protocol, strategy());
+        self.check.get_or_init(check).holds(&self.whir, (root, opening), points, sponge)?;
+        Some(opening.evals.iter().map(|batch| batch.current().to_vec()).collect())
     }
 
     /// -log2 of the chance to open one root to either of two words at will.
@@ -202,4 +208,26 @@ fn spec(shape: &Shape) -> TableSpec {
 fn table(columns: &[Vec<F>]) -> Table<F> {
     let width = columns.first().map_or(0, Vec::len);
     Table::new(RowMajorMatrix::new(columns.concat(), width))
+}
+
+#[cfg(test)]
+impl Pcs {
+    /// The same by the library's verifier.
+    pub(crate) fn verify_by_library(
+        &self,
+        root: &Root,
+        opening: &Opening,
+        points: Vec<Vec<EF>>,
+        sponge: &mut Sponge,
+    ) -> Option<Vec<Vec<EF>>> {
+        // It reads a closing sum-check only if there are rounds left for it.
+        let unread =
+            opening.whir.final_sumcheck.is_some() && self.whir.final_sumcheck_rounds() == 0;
+        let points: Vec<Point<EF>> = points.into_iter().map(Point::new).collect();
+        if unread || root.roots().len() != 1 {
+            return None;
+        }
+        let values = self.whir.verify_at(root, opening, &self.protocol, &points, sponge).ok()?;
+        Some(values.iter().map(|batch| batch.current().to_vec()).collect())
+    }
 }

@@ -146,13 +146,13 @@ impl Verifier {
         challenges.functionals = functionals.point;
         let mut openings = Openings::new();
         let at = points(plan, Tree::Run, &challenges);
-        let values = self.setup.run.verify(&proof.root, &proof.opening, at, transcript.sponge());
+        let values = self.setup.run.verify(&proof.root, &proof.opening, &at, transcript.sponge());
         record(plan, Tree::Run, values.ok_or(VerifyError::Opening("values"))?, &mut openings);
         for (((tree, pcs), root), opening) in
             self.setup.weights.iter().zip(&roots).zip(&proof.weights)
         {
             let at = points(plan, *tree, &challenges);
-            let values = pcs.verify(root, opening, at, transcript.sponge());
+            let values = pcs.verify(root, opening, &at, transcript.sponge());
             record(plan, *tree, values.ok_or(VerifyError::Opening("weights"))?, &mut openings);
         }
         let (first, second) = ((products.sum, products.last), (functionals.sum, functionals.last));

@@ -5,7 +5,7 @@
 //! memory, and the first sums over them are products of numbers of the base field.
 
 use crate::field::{EF, F};
-use crate::fractions::{Fractions, Gate, Level, PARTS, QUAD};
+use crate::fractions::{Folding, Fractions, Gate, Level, PARTS, Padding, QUAD, ROW};
 use crate::wide::{Factor, Narrow, WIDTH, Wide, times};
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
 
@@ -23,11 +23,16 @@ pub(crate) struct Block {
     pub(crate) numerators: Vec<F>,
     /// x0, x1 and x2; the last ones are left out if all are 0.
     pub(crate) numbers: Vec<Vec<F>>,
+    /// Whether each row is padding: n is 0 and x the same as in all others of the block. There may
+    /// be fewer entries than rows.
+    pub(crate) padding: Vec<bool>,
 }
 
 /// Blocks of leaves, the largest first. What is less than four rows is kept as fractions.
 pub(crate) struct Leaves {
     beta: EF,
+    /// beta and its square.
+    powers: [Factor; NUMBERS_MAX - 1],
     blocks: Vec<Ready>,
     /// The block of each four rows, and its first four rows.
     places: Vec<(u32, u32)>,
@@ -39,14 +44,7 @@ struct Ready {
     block: Block,
     shift: Factor,
     square: Wide,
-}
-
-/// What denominators are made of at a challenge.
-struct Folding {
-    lambda: Factor,
-    challenge: Factor,
-    /// The powers of beta, each also times the challenge.
-    powers: [[Factor; 2]; NUMBERS_MAX - 1],
+    double: Wide,
 }
 
 impl Leaves {
@@ -68,7 +66,8 @@ impl Leaves {
                 .extend((0..block.numerators.len()).map(|leaf| block.denominator(beta, leaf)));
         }
         let blocks = whole.into_iter().map(Ready::new).collect();
-        Self { beta, blocks, places, rest: Fractions::new(&numerators, &denominators) }
+        let powers = [beta, beta.square()].map(Factor::new);
+        Self { beta, powers, blocks, places, rest: Fractions::new(&numerators, &denominators) }
     }
 
     /// All leaves as fractions.
@@ -104,7 +103,8 @@ impl Block {
 impl Ready {
     fn new(block: Block) -> Self {
         let (shift, square) = (Factor::new(block.shift), block.shift.square().into());
-        Self { block, shift, square }
+        let double = block.shift.double().into();
+        Self { block, shift, square, double }
     }
 
     #[inline(always)]
@@ -117,13 +117,18 @@ impl Ready {
         Narrow::pack_slice(&self.block.numbers[place])[register]
     }
 
-    /// The sum of two leaves, a numerator and a denominator.
+    /// The sum of two leaves, a numerator and a denominator. Numerators of look-ups are 1, which
+    /// saves products.
     #[inline(always)]
     fn sum(&self, beta: &[Factor; NUMBERS_MAX - 1], registers: [usize; 2]) -> (Wide, Wide) {
         let [n0, n1] = registers.map(|register| self.numerator(register));
         let [x0, x1] = registers.map(|register| self.number(0, register));
+        let are_ones = n0 == Narrow::ONE && n1 == Narrow::ONE;
         if let [_] = self.block.numbers[..] {
-            let numerator = self.shift.base(n0 + n1) - (n0 * x1 + n1 * x0);
+            let numerator = match are_ones {
+                true => self.double - (x0 + x1),
+                false => self.shift.base(n0 + n1) - (n0 * x1 + n1 * x0),
+            };
             return (numerator, self.square - self.shift.base(x0 + x1) + x0 * x1);
         }
         let denominator = |place: usize| {
@@ -134,20 +139,30 @@ impl Ready {
             found
         };
         let (d0, d1) = (denominator(0), denominator(1));
-        (d1 * n0 + d0 * n1, times(d0, d1))
+        (if are_ones { d0 + d1 } else { d1 * n0 + d0 * n1 }, times(d0, d1))
     }
 
     /// A fraction at a challenge between two leaves.
     #[inline(always)]
-    fn between(&self, at: &Folding, [low, high]: [usize; 2]) -> (Wide, Wide) {
+    fn between(
+        &self,
+        at: &Folding,
+        beta: &[Factor; NUMBERS_MAX - 1],
+        [low, high]: [usize; 2],
+    ) -> (Wide, Wide) {
         let (n0, n1) = (self.numerator(low), self.numerator(high));
+        let numerator = match n0 == n1 {
+            true => Wide::from(n0),
+            false => at.challenge.base(n1 - n0) + n0,
+        };
         let (x0, x1) = (self.number(0, low), self.number(0, high));
         let mut denominator = Wide::from(self.block.shift) - x0 - at.challenge.base(x1 - x0);
-        for (power, [beta, moved]) in (1..self.block.numbers.len()).zip(&at.powers) {
+        for (power, (beta, moved)) in (1..self.block.numbers.len()).zip(beta.iter().zip(&at.moved))
+        {
             let (x0, x1) = (self.number(power, low), self.number(power, high));
             denominator -= beta.base(x0) + moved.base(x1 - x0);
         }
-        (at.challenge.base(n1 - n0) + n0, denominator)
+        (numerator, denominator)
     }
 
     /// Adds the products of which the step between two gates is made. Denominators go down when
@@ -161,8 +176,10 @@ impl Ready {
         let [n0, n1] = step(&self.block.numerators);
         let numbers: [[Narrow; 2]; NUMBERS] =
             std::array::from_fn(|place| step(&self.block.numbers[place]));
-        for (to, [x0, x1]) in to.iter_mut().zip(numbers) {
-            *to += weight.base(n0 * x1 + n1 * x0);
+        if [n0, n1] != [Narrow::ZERO; 2] {
+            for (to, [x0, x1]) in to.iter_mut().zip(numbers) {
+                *to += weight.base(n0 * x1 + n1 * x0);
+            }
         }
         for power in 0..2 * NUMBERS - 1 {
             let mut product = Narrow::ZERO;
@@ -175,77 +192,92 @@ impl Ready {
 }
 
 impl Level for Leaves {
+    const IS_LIGHT: bool = true;
+
     fn rows(&self) -> usize {
         4 * self.places.len() + self.rest.rows()
     }
 
-    fn fill(&mut self, rows: usize) {
-        self.rest.fill(rows - 4 * self.places.len());
+    fn fill(&mut self, most: usize) {
+        self.rest.fill(most - 4 * self.places.len());
     }
 
-    fn sums(&self) -> impl Fn(usize) -> (Wide, Wide) + Send + Sync {
-        let powers = [self.beta, self.beta.square()].map(Factor::new);
-        let of_rest = self.rest.sums();
-        move |index: usize| {
-            let (quad, part) = (index / (2 * PARTS), index % PARTS);
-            match self.place(quad, part) {
-                Some((block, first)) => {
-                    let first = first + index / PARTS % 2 * 2 * PARTS;
-                    block.sum(&powers, [first, first + PARTS])
-                }
-                None => of_rest(index - 2 * PARTS * self.places.len()),
+    /// Of so few rows that none are numbers.
+    fn register(&self, register: usize) -> (Wide, Wide) {
+        self.rest.register(register)
+    }
+
+    fn padding(&self) -> Padding {
+        let mut padding = Padding::default();
+        for Ready { block, .. } in &self.blocks {
+            let rows = block.numerators.len() / ROW;
+            let first = block.padding.iter().position(|is_padding| *is_padding);
+            if let Some(row) = first {
+                padding.denominators.push(block.denominator(self.beta, row * ROW));
             }
+            let kind = padding.denominators.len() as u32;
+            let is_padding = |row: usize| block.padding.get(row).copied().unwrap_or(false);
+            padding.kinds.extend((0..rows).map(|row| if is_padding(row) { kind } else { 0 }));
         }
+        padding
     }
 
-    fn few(&self, register: usize) -> (Wide, Wide) {
-        self.rest.few(register)
+    /// beta and its square.
+    fn multipliers(&self) -> Vec<EF> {
+        vec![self.beta, self.beta.square()]
     }
 
-    fn folding(&self, lambda: EF, challenge: EF) -> impl Fn(usize, usize) -> Gate + Sync {
-        let power = |power: EF| [power, power * challenge].map(Factor::new);
-        let at = Folding {
-            lambda: Factor::new(lambda),
-            challenge: Factor::new(challenge),
-            powers: [power(self.beta), power(self.beta.square())],
-        };
-        let of_rest = self.rest.folding(lambda, challenge);
-        move |quad: usize, part: usize| match self.place(quad, part) {
+    #[inline(always)]
+    fn sum(&self, register: usize) -> (Wide, Wide) {
+        let (quad, part) = (register / (2 * PARTS), register % PARTS);
+        match self.place(quad, part) {
             Some((block, first)) => {
-                let pair = |place: usize| [first + place * PARTS, first + (place + 2) * PARTS];
-                Gate::new(block.between(&at, pair(0)), block.between(&at, pair(1)), &at.lambda)
+                let first = first + register / PARTS % 2 * 2 * PARTS;
+                block.sum(&self.powers, [first, first + PARTS])
             }
-            None => of_rest(quad - self.places.len(), part),
+            None => self.rest.sum(register - 2 * PARTS * self.places.len()),
         }
     }
 
-    fn leading(&self, lambda: EF) -> impl Fn(usize, &[EF]) -> [Wide; PARTS] + Sync {
-        let of_rest = self.rest.leading(lambda);
+    #[inline(always)]
+    fn gate(&self, at: &Folding, quad: usize, part: usize) -> Gate {
+        match self.place(quad, part) {
+            Some((block, first)) => {
+                let between = |place: usize| {
+                    let pair = [first + place * PARTS, first + (place + 2) * PARTS];
+                    block.between(at, &self.powers, pair)
+                };
+                Gate::new(between(0), between(1), &at.lambda)
+            }
+            None => self.rest.gate(at, quad - self.places.len(), part),
+        }
+    }
+
+    fn leading(&self, lambda: EF, padding: &Padding, from: usize, by: &[EF]) -> [Wide; PARTS] {
+        let mut steps = [[Wide::ZERO; STEPS]; PARTS];
+        let whole = self.places.len().saturating_sub(from).min(by.len());
+        let all = (from..).zip(&by[..whole]);
+        for (quad, weight) in all.filter(|(quad, _)| padding.of_quad(*quad).is_none()) {
+            let weight = Factor::new(*weight);
+            for (part, steps) in steps.iter_mut().enumerate() {
+                let Some((block, first)) = self.place(quad, part) else { continue };
+                match block.block.numbers.len() {
+                    1 => block.step::<1>(first, &weight, steps),
+                    2 => block.step::<2>(first, &weight, steps),
+                    _ => block.step::<3>(first, &weight, steps),
+                }
+            }
+        }
+        let others = (from + whole).saturating_sub(self.places.len());
+        let mut sums = self.rest.leading(lambda, &Padding::default(), others, &by[whole..]);
         let powers: Vec<EF> = self.beta.powers().take(2 * NUMBERS_MAX - 1).collect();
         let of_numerators = powers[..NUMBERS_MAX].iter().map(|power| -*power);
         let of_numbers = powers.iter().map(|power| lambda * *power);
         let counts: Vec<Factor> = of_numerators.chain(of_numbers).map(Factor::new).collect();
-        move |from: usize, weights: &[EF]| {
-            let mut steps = [[Wide::ZERO; STEPS]; PARTS];
-            let whole = self.places.len().saturating_sub(from).min(weights.len());
-            for (quad, weight) in (from..).zip(&weights[..whole]) {
-                let weight = Factor::new(*weight);
-                for (part, steps) in steps.iter_mut().enumerate() {
-                    let Some((block, first)) = self.place(quad, part) else { continue };
-                    match block.block.numbers.len() {
-                        1 => block.step::<1>(first, &weight, steps),
-                        2 => block.step::<2>(first, &weight, steps),
-                        _ => block.step::<3>(first, &weight, steps),
-                    }
-                }
-            }
-            let others = (from + whole).saturating_sub(self.places.len());
-            let mut sums = of_rest(others, &weights[whole..]);
-            for (sum, steps) in sums.iter_mut().zip(steps) {
-                let steps = steps.into_iter().zip(&counts);
-                *sum += steps.map(|(step, count)| count.times(step)).sum::<Wide>();
-            }
-            sums
+        for (sum, steps) in sums.iter_mut().zip(steps) {
+            let steps = steps.into_iter().zip(&counts);
+            *sum += steps.map(|(step, count)| count.times(step)).sum::<Wide>();
         }
+        sums
     }
 }

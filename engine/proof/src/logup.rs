@@ -9,8 +9,9 @@
 
 use crate::claims::{Challenges, Openings, Points};
 use crate::field::{EF, F, int};
+use crate::fractions::ROW;
 use crate::leaves::{Block, Leaves};
-use crate::plan::{At, Form, Plan, Table};
+use crate::plan::{At, Form, Layout, Plan, Table};
 use crate::witness::{Witness, spread_with};
 use p3_field::PrimeCharacteristicRing;
 
@@ -25,9 +26,11 @@ pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) ->
             let is_used = is_used || looked_up.iter().any(|numbers| numbers[place] != 0);
             is_used.then(|| spread_with(layout, looked_up, padding, number))
         };
-        let numerators = spread_with(layout, looked_up, F::ZERO, |_| F::ONE);
+        let numerators = ones(layout);
         let numbers = paddings.enumerate().map(numbers).collect();
-        blocks.push((group.leaf, block(challenges, group.table, numerators, numbers)));
+        let mut leaves = block(challenges, group.table, numerators, numbers);
+        leaves.padding = padding(layout);
+        blocks.push((group.leaf, leaves));
     }
     for (index, table) in plan.tables.iter().enumerate() {
         let entries = table.elements(witness.secret(plan, table));
@@ -59,7 +62,36 @@ fn block(
     let len = numerators.len();
     let numbers = numbers.into_iter().map(|all| all.unwrap_or_else(|| vec![F::ZERO; len]));
     let numbers = numbers.collect();
-    Block { shift: challenges.alpha - tag(challenges.beta, table), numerators, numbers }
+    let shift = challenges.alpha - tag(challenges.beta, table);
+    Block { shift, numerators, numbers, padding: Vec::new() }
+}
+
+/// 1 at cells that stand for an element, else 0.
+fn ones(layout: &Layout) -> Vec<F> {
+    let mut one = vec![F::ZERO; 1 << layout.inner_bits()];
+    for cell in layout.cells() {
+        one[cell as usize] = F::ONE;
+    }
+    let batch = layout.batch();
+    let mut all = one.repeat(batch.len);
+    all.resize(one.len() << batch.bits, F::ZERO);
+    all
+}
+
+/// Which rows of leaves stand for no element.
+fn padding(layout: &Layout) -> Vec<bool> {
+    let inner = 1 << layout.inner_bits();
+    if inner < ROW {
+        return Vec::new();
+    }
+    let mut one = vec![true; inner / ROW];
+    for cell in layout.cells() {
+        one[cell as usize / ROW] = false;
+    }
+    let batch = layout.batch();
+    let mut all = one.repeat(batch.len);
+    all.resize(one.len() << batch.bits, true);
+    all
 }
 
 /// A number and columns at the point where the look-ups ended.

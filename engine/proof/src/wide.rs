@@ -2,7 +2,7 @@
 
 use crate::field::{DEGREE, EF, F};
 use p3_field::{
-    Algebra, BasedVectorSpace, ExtensionField, Field, PackedFieldExtension, PackedValue,
+    BasedVectorSpace, ExtensionField, Field, PackedFieldExtension, PackedValue,
     PrimeCharacteristicRing,
 };
 
@@ -19,18 +19,35 @@ pub(crate) fn lane(wide: &Wide, lane: usize) -> EF {
     <Wide as PackedFieldExtension<F, EF>>::extract(wide, lane)
 }
 
-/// What the coordinates of a factor are multiplied with is a matrix of the other's: X^5 = 1 - X^2.
+/// What the coordinates of a factor are multiplied with is made of the other's, b: X^5 = 1 - X^2.
+/// These are b0 to b4, b0 - b3, b1 - b4, b4 - b2 and b3 - b1 + b4.
+type Parts<A> = [A; 9];
+
 #[inline(always)]
-fn matrix<A: PrimeCharacteristicRing + Copy>(by: &[A]) -> [[A; DEGREE]; DEGREE] {
+fn parts<A: PrimeCharacteristicRing + Copy>(by: &[A]) -> Parts<A> {
     let [b0, b1, b2, b3, b4] = [by[0], by[1], by[2], by[3], by[4]];
-    let (b03, b14, b42) = (b0 - b3, b1 - b4, b4 - b2);
-    [
-        [b0, b4, b3, b2, b14],
-        [b1, b0, b4, b3, b2],
-        [b2, b14, b03, b42, b3 - b14],
-        [b3, b2, b14, b03, b42],
-        [b4, b3, b2, b14, b03],
-    ]
+    let b14 = b1 - b4;
+    [b0, b1, b2, b3, b4, b0 - b3, b14, b4 - b2, b3 - b14]
+}
+
+/// The product of coordinates with what the other factor is made of. Written down row by row: a
+/// loop over the rows would keep them in memory.
+#[inline(always)]
+fn product(a: &[Narrow; DEGREE], parts: &Parts<Narrow>) -> Wide {
+    let [b0, b1, b2, b3, b4, b03, b14, b42, b314] = *parts;
+    let dot = |row: [Narrow; DEGREE]| Narrow::dot_product::<DEGREE>(a, &row);
+    let c0 = dot([b0, b4, b3, b2, b14]);
+    let c1 = dot([b1, b0, b4, b3, b2]);
+    let c2 = dot([b2, b14, b03, b42, b314]);
+    let c3 = dot([b3, b2, b14, b03, b42]);
+    let c4 = dot([b4, b3, b2, b14, b03]);
+    Wide::from_basis_coefficients_fn(|place| match place {
+        0 => c0,
+        1 => c1,
+        2 => c2,
+        3 => c3,
+        _ => c4,
+    })
 }
 
 #[inline(always)]
@@ -42,32 +59,30 @@ fn coordinates(wide: &Wide) -> &[Narrow; DEGREE] {
 /// The product. The library's reduces nine sums of products, this one five.
 #[inline(always)]
 pub(crate) fn times(a: Wide, b: Wide) -> Wide {
-    let (a, rows) = (coordinates(&a), matrix(coordinates(&b)));
-    Wide::from_basis_coefficients_fn(|place| Narrow::dot_product::<DEGREE>(a, &rows[place]))
+    product(coordinates(&a), &parts(coordinates(&b)))
 }
 
 /// An element that registers are multiplied with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Factor([[F; DEGREE]; DEGREE]);
+pub(crate) struct Factor(Parts<Narrow>);
 
 impl Factor {
     /// Makes an element ready.
     #[inline(always)]
     pub(crate) fn new(element: EF) -> Self {
-        Self(matrix(element.as_basis_coefficients_slice()))
+        Self(parts::<F>(element.as_basis_coefficients_slice()).map(Narrow::from))
     }
 
     /// Its product with elements.
     #[inline(always)]
     pub(crate) fn times(&self, wide: Wide) -> Wide {
-        let of = |row: &[F; DEGREE]| Narrow::mixed_dot_product::<DEGREE>(coordinates(&wide), row);
-        Wide::from_basis_coefficients_fn(|place| of(&self.0[place]))
+        product(coordinates(&wide), &self.0)
     }
 
     /// Its product with elements of the base field.
     #[inline(always)]
     pub(crate) fn base(&self, narrow: Narrow) -> Wide {
-        Wide::from_basis_coefficients_fn(|place| narrow * self.0[place][0])
+        Wide::from_basis_coefficients_fn(|place| narrow * self.0[place])
     }
 }
 

@@ -4,7 +4,7 @@
 //! absorbs it.
 
 use crate::field::{EF, F, eq_table};
-use crate::fractions::ROW_BITS;
+use crate::fractions::{ROW, ROW_BITS};
 use crate::leaves::{Block, Leaves};
 use crate::messages::LookupMessages;
 use crate::wide::{WIDTH, lane};
@@ -98,10 +98,12 @@ pub(crate) fn prove(
     (proof, point)
 }
 
-/// Goal: leaves in the base field are proven as the fractions they stand for. Method: look-ups of
-/// one, two and three numbers and their tables, of sizes down to less than a row, both ways.
+/// Goal: leaves in the base field are proven as the fractions they stand for, and padding as any
+/// other. Method: look-ups of one, two and three numbers and their tables, of sizes down to less
+/// than a row, with rows of padding behind every few that are used, both ways.
 #[test]
 fn prop_leaves_are_proven_as_their_fractions() {
+    let mut padded = 0;
     arbtest::arbtest(|u| {
         let (alpha, beta) = (EF::from_u64(u.arbitrary()?), EF::from_u64(u.arbitrary()?).square());
         let mut blocks = Vec::new();
@@ -114,15 +116,24 @@ fn prop_leaves_are_proven_as_their_fractions() {
                 .collect();
             let mut counts = vec![F::ZERO; size as usize];
             let mut looked_up = vec![Vec::new(); columns as usize];
-            let mut ones = vec![F::ZERO; 1 << u.int_in_range(0..=9)?];
-            for one in &mut ones {
+            let mut ones = vec![F::ZERO; 1 << u.int_in_range(0..=10)?];
+            let period = 1 << u.int_in_range(0..=5)?;
+            let used = u.int_in_range(1..=period)?;
+            let padding: Vec<bool> =
+                (0..ones.len() / ROW).map(|row| row % period >= used).collect();
+            for (leaf, one) in ones.iter_mut().enumerate() {
+                if padding.get(leaf / ROW) == Some(&true) {
+                    looked_up.iter_mut().for_each(|to| to.push(F::from_u32(table + 3)));
+                    padded += 1;
+                    continue;
+                }
                 let entry = u.choose_index(size as usize)?;
                 *one = F::from_bool(u.ratio(3, 4)?);
                 counts[entry] -= *one;
                 looked_up.iter_mut().zip(&entries).for_each(|(to, from)| to.push(from[entry]));
             }
-            blocks.push(Block { shift, numerators: ones, numbers: looked_up });
-            blocks.push(Block { shift, numerators: counts, numbers: entries });
+            blocks.push(Block { shift, numerators: ones, numbers: looked_up, padding });
+            blocks.push(Block { shift, numerators: counts, numbers: entries, padding: Vec::new() });
         }
         blocks.sort_by_key(|block| std::cmp::Reverse(block.numerators.len()));
         let total: usize = blocks.iter().map(|block| block.numerators.len()).sum();
@@ -134,4 +145,5 @@ fn prop_leaves_are_proven_as_their_fractions() {
         assert_eq!(crate::codec::write(&by_numbers), crate::codec::write(&by_fractions));
         Ok(())
     });
+    assert!(padded > 1_000, "{padded}");
 }

@@ -19,17 +19,22 @@ use crate::plan::{
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::{Mode, Statement};
 use crate::sumcheck::{self, ProductTerm, pack};
-use crate::wide::{Narrow, WIDTH, Wide, lane};
+use crate::wide::{Factor, Narrow, WIDTH, Wide, lane};
 use crate::witness::{Witness, numbers, spread_out, spread_over};
 use p3_challenger::FieldChallenger;
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use p3_multilinear_util::poly::Poly;
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tg_tensor::{Model, Options, Runner, Tensor};
 use tg_types::Hash32;
+
+/// Inferences from which on what linear operations read is summed over them first: that takes
+/// products of elements of the extension, but only as many as one inference has.
+const MANY: usize = 8;
 
 /// A model that is ready to be proven, for one number of inferences.
 #[derive(Debug)]
@@ -166,7 +171,8 @@ impl Prover {
         transcript.absorb("claims", &claims);
         challenges.rho = transcript.draw("rho");
         let tally = Tally::new(plan, &challenges, &requests, None);
-        let terms = parts.functionals(shown, &challenges, &tally.functionals);
+        let known = std::ptr::eq(witness, shown).then_some(tables.as_slice());
+        let terms = parts.functionals((shown, known), &challenges, &tally.functionals);
         let functionals = (!terms.is_empty()).then(|| {
             let summed = sumcheck::prove(terms, 2, transcript.sponge());
             challenges.functionals = summed.point;
@@ -206,7 +212,10 @@ impl Parts<'_> {
                 ProductKind::Linear(shape) => {
                     let request = &requests[&product.operation];
                     let x = |inference: usize| witness.read(plan, shape.x, inference);
-                    let left = shape.left_table(&request.all_rows(), x);
+                    let left = match plan.batch < MANY {
+                        true => shape.left_table(&request.all_rows(), x),
+                        false => shape.left_table_of_many(&request.batch, &request.rows, x),
+                    };
                     let weights =
                         self.model.constant(shape.weights).expect("weights are a constant");
                     ProductTerm::new(vec![left, shape.right_table(&request.columns, weights)])
@@ -276,17 +285,18 @@ impl Parts<'_> {
         claims
     }
 
-    /// The terms of the second sum-check: weights times columns.
+    /// The terms of the second sum-check: weights times columns. Those of the run may be known, by
+    /// table.
     fn functionals(
         &self,
-        witness: &Witness,
+        (witness, known): (&Witness, Option<&[Vec<Vec<F>>]>),
         challenges: &Challenges,
         functionals: &BTreeMap<(ColumnId, At), Vec<Functional>>,
     ) -> Vec<ProductTerm> {
         let plan = self.plan;
         let term = |(column, at): (ColumnId, At)| {
             let spec = &plan.columns[column.0];
-            let cells: Vec<F> = match at {
+            let cells: Cow<'_, [F]> = match at {
                 At::Slice(product) => {
                     let slice = self.slice(challenges, product);
                     let mut weights = vec![EF::ZERO; slice.len()];
@@ -296,7 +306,10 @@ impl Parts<'_> {
                     return ProductTerm::new(vec![weights, slice]);
                 }
                 At::Lookups | At::Product(_) | At::Functional | At::Checks => {
-                    witness.column(plan, spec)
+                    match known.filter(|_| spec.tree == Tree::Run) {
+                        Some(tables) => Cow::Borrowed(&tables[spec.bundle][spec.place]),
+                        None => Cow::Owned(witness.column(plan, spec)),
+                    }
                 }
             };
             let all = functionals.get(&(column, at)).into_iter().flatten();
@@ -394,10 +407,15 @@ fn functional_weights<'a>(
         for (cell, factor) in cells.iter().zip(&functional.cells) {
             one[*cell as usize] = *factor;
         }
-        let one = pack(&one);
-        let inferences = wide.par_chunks_mut(one.len()).zip(&functional.batch[..]);
+        let mut one = pack(&one);
+        let registers = one.len();
+        while one.last() == Some(&Wide::ZERO) {
+            one.pop();
+        }
+        let inferences = wide.par_chunks_mut(registers).zip(&functional.batch[..]);
         inferences.for_each(|(to, weight)| {
-            to.iter_mut().zip(&one).for_each(|(to, factor)| *to += *factor * *weight);
+            let weight = Factor::new(*weight);
+            to.iter_mut().zip(&one).for_each(|(to, factor)| *to += weight.times(*factor));
         });
     }
     if inner < Narrow::WIDTH { pack(&weights) } else { wide }

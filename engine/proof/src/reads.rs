@@ -200,6 +200,45 @@ impl LinearShape {
         fold.finish()
     }
 
+    /// The same where the weights of a place are one for each inference times one for each place of
+    /// it: what is read is summed over inferences first.
+    pub(crate) fn left_table_of_many<'a>(
+        &self,
+        inferences: &[EF],
+        rows: &[EF],
+        x: impl Fn(usize) -> &'a [i32],
+    ) -> Vec<EF> {
+        let (channels, each) = (self.window.channels as usize, self.each);
+        let mut fold = Fold::new(x(0).len());
+        let mut narrow: Vec<i16> = Vec::new();
+        for (inference, weight) in inferences.iter().enumerate() {
+            narrow.clear();
+            // A factor has 16 bits; the program's checks say so.
+            narrow.extend(x(inference).iter().map(|number| *number as i16));
+            fold.add(*weight, 0, &narrow);
+        }
+        let read = fold.finish();
+        let pad = inferences.iter().copied().sum::<EF>() * ext(self.pad);
+        let mut table = vec![EF::ZERO; self.cells()];
+        for (row, weight) in rows.iter().enumerate() {
+            for tap in 0..self.taps() {
+                let place = place_read(&self.window, row, tap);
+                for group in 0..self.groups {
+                    let at = ((group << self.tap_bits) + tap) << self.each_bits;
+                    let to = &mut table[at..at + each];
+                    match place {
+                        Some(place) => {
+                            let from = &read[place * channels + group * each..][..each];
+                            to.iter_mut().zip(from).for_each(|(to, from)| *to += *weight * *from);
+                        }
+                        None => to.iter_mut().for_each(|to| *to += *weight * pad),
+                    }
+                }
+            }
+        }
+        table
+    }
+
     /// The weights, summed over columns.
     pub(crate) fn right_table(&self, columns: &[EF], weights: &Tensor) -> Vec<EF> {
         let terms = self.taps() * self.each;
@@ -336,5 +375,41 @@ fn narrow(tensor: &Tensor, from: usize, to: &mut [i16]) {
             let from = &all[from..from + to.len()];
             to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as i16);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::ProductKind;
+    use crate::tests::programs::Net;
+    use crate::{Mode, Prover};
+
+    /// Goal: summing over inferences first changes nothing. Method: all linear operations of the
+    /// nets of the tests, with numbers and weights that are neither constant nor sorted.
+    #[test]
+    fn left_table_of_many_is_that_of_their_rows() {
+        let some = |seed: usize| ext((seed as i64 * 7_919 + 13) % 100_003).square();
+        let mut tried = 0;
+        for net in Net::ALL {
+            let prover = Prover::new(net.model(), Mode::Public, 3).expect("it can be proven");
+            let plan = &prover.setup().plan;
+            for product in &plan.products {
+                let ProductKind::Linear(shape) = &product.kind else { continue };
+                let len = plan.program.specs()[shape.x.index()].elements();
+                let numbers: Vec<i32> =
+                    (0..3 * len).map(|at| (at * 31 + at * at * 7) as i32 % 251 - 125).collect();
+                let x = |inference: usize| &numbers[inference * len..][..len];
+                let inferences: Vec<EF> = (0..3).map(some).collect();
+                let rows: Vec<EF> =
+                    (0..plan.layout_of(product.operation).side(0)).map(|at| some(at + 5)).collect();
+                let both = |inference: &EF| rows.iter().map(|row| *inference * *row).collect();
+                let all: Vec<EF> = inferences.iter().flat_map::<Vec<EF>, _>(both).collect();
+                let found = shape.left_table_of_many(&inferences, &rows, x);
+                assert_eq!(found, shape.left_table(&all, x));
+                tried += 1;
+            }
+        }
+        assert!(tried > 3, "{tried}");
     }
 }

@@ -101,42 +101,48 @@ impl Witness {
         runner: &Runner,
         operation: usize,
     ) -> Result<Vec<i32>, RunError> {
-        let len = plan.layout_of(operation).len();
-        let mut sums = Vec::with_capacity(plan.batch * len);
+        let factors = match plan.primitive(operation) {
+            Primitive::Linear { x, .. } => vec![*x],
+            Primitive::MatMul { a, b, .. } => vec![*a, *b],
+            Primitive::Join { .. }
+            | Primitive::Product { .. }
+            | Primitive::Table { .. }
+            | Primitive::Sum { .. }
+            | Primitive::Max { .. }
+            | Primitive::Normalise { .. }
+            | Primitive::Move { .. }
+            | Primitive::Select { .. }
+            | Primitive::Lookup { .. }
+            | Primitive::ArgMax { .. } => return Ok(self.element_sums(plan, operation)),
+        };
+        let mut sums = Vec::with_capacity(plan.batch * plan.layout_of(operation).len());
         for inference in 0..plan.batch {
-            let factors = match plan.primitive(operation) {
-                Primitive::Linear { x, .. } => vec![*x],
-                Primitive::MatMul { a, b, .. } => vec![*a, *b],
-                Primitive::Join { .. }
-                | Primitive::Product { .. }
-                | Primitive::Table { .. }
-                | Primitive::Sum { .. }
-                | Primitive::Max { .. }
-                | Primitive::Normalise { .. }
-                | Primitive::Move { .. }
-                | Primitive::Select { .. }
-                | Primitive::Lookup { .. }
-                | Primitive::ArgMax { .. } => Vec::new(),
-            };
-            if !factors.is_empty() {
-                let factors: Vec<Tensor> =
-                    factors.iter().map(|value| self.tensor(plan, *value, inference)).collect();
-                let factors: Vec<&Tensor> = factors.iter().collect();
-                sums.extend(runner.accumulators(operation, &factors)?);
-                continue;
-            }
-            for index in 0..len {
-                let element = Element::new(&plan.program, operation, index).expect("it exists");
+            let factors: Vec<Tensor> =
+                factors.iter().map(|value| self.tensor(plan, *value, inference)).collect();
+            let factors: Vec<&Tensor> = factors.iter().collect();
+            sums.extend(runner.accumulators(operation, &factors)?);
+        }
+        Ok(sums)
+    }
+
+    /// The accumulators of an operation that has no fast way to compute them. What an element reads
+    /// is found once for all inferences.
+    fn element_sums(&self, plan: &Plan, operation: usize) -> Vec<i32> {
+        let len = plan.layout_of(operation).len();
+        let mut sums = vec![0; plan.batch * len];
+        for index in 0..len {
+            let element = Element::new(&plan.program, operation, index).expect("it exists");
+            for inference in 0..plan.batch {
                 let mut read =
                     |value: ValueId, at: usize| Ok(self.value(plan, value, inference, at));
                 let state = (0..element.terms()).try_fold(element.start(), |state, term| {
                     element.absorb::<Infallible>(state, term, &mut read)
                 });
                 let Ok(state) = state;
-                sums.push(state as i32);
+                sums[inference * len + index] = state as i32;
             }
         }
-        Ok(sums)
+        sums
     }
 
     fn tensor(&self, plan: &Plan, value: ValueId, inference: usize) -> Tensor {
@@ -411,8 +417,14 @@ pub(crate) fn spread_with<T>(
 ) -> Vec<F> {
     let mut cells = vec![padding; 1 << layout.bits()];
     let places = layout.cells();
+    // Without padding between them they stand one after the other.
+    let are_dense = places.last().is_some_and(|last| *last as usize + 1 == places.len());
     for (index, inference) in elements.chunks(places.len()).enumerate() {
         let to = &mut cells[index << layout.inner_bits()..];
+        if are_dense {
+            to.iter_mut().zip(inference).for_each(|(to, element)| *to = number(element));
+            continue;
+        }
         for (place, element) in places.iter().zip(inference) {
             to[*place as usize] = number(element);
         }

@@ -14,6 +14,10 @@ use std::sync::Mutex;
 const LARGE_BYTES: usize = 1 << 20;
 /// What all kept blocks have together, at most.
 const KEPT_BYTES_MAX: usize = 384 << 20;
+/// What they may have together while a block of another size is asked for. A proof of many
+/// inferences needs blocks of many sizes one after the other, and again for the next proof: if each
+/// made the others go, none would ever be there.
+const SPARE_BYTES_MAX: usize = 192 << 20;
 /// How many blocks are kept, at most.
 const KEPT_MAX: usize = 128;
 /// Blocks of a coarser alignment are not kept. This one every block of the system has.
@@ -62,12 +66,13 @@ impl Shelf {
         block
     }
 
-    /// Takes the newest block of a size. If there is none, the oldest ones of as many bytes go:
-    /// what is kept never adds to the most that was in use.
+    /// Takes the newest block of a size. If there is none, the oldest ones of as many bytes go as
+    /// far as there is more than [`SPARE_BYTES_MAX`]: what is kept adds no more than that to the
+    /// most that was in use.
     fn take(&mut self, size: usize) -> Option<*mut u8> {
         let found = self.blocks[..self.len].iter().rposition(|(_, found)| *found == size);
         let Some(place) = found else {
-            let left = self.bytes.saturating_sub(size);
+            let left = self.bytes.saturating_sub(size).max(SPARE_BYTES_MAX);
             while self.bytes > left {
                 self.drop_oldest();
             }
@@ -221,10 +226,28 @@ mod tests {
             assert_eq!(kept(&memory), (0, 0));
             memory.dealloc(second, layout(size - 100));
             let other = memory.alloc(layout(2 * size));
-            assert_eq!(kept(&memory), (0, 0), "another size was asked for: it made room");
+            assert_eq!(kept(&memory), (1, size), "it stays for the next of its size");
             memory.dealloc(other, layout(2 * size));
         }
-        assert_eq!(kept(&memory), (1, 2 * size));
+        assert_eq!(kept(&memory), (2, 3 * size));
+    }
+
+    #[test]
+    fn blocks_beyond_the_spare_ones_make_room_for_another_size() {
+        let memory = Memory::new();
+        let (size, other) = (SPARE_BYTES_MAX / 4, 3 << 20);
+        // SAFETY: layouts are those the blocks came with.
+        unsafe {
+            let blocks: Vec<_> = (0..6).map(|_| memory.alloc(layout(size))).collect();
+            blocks.into_iter().for_each(|block| memory.dealloc(block, layout(size)));
+            assert_eq!(kept(&memory), (6, 6 * size));
+            let one = memory.alloc(layout(other));
+            assert_eq!(kept(&memory), (5, 5 * size), "the oldest made room");
+            let large = memory.alloc(layout(3 * size));
+            assert_eq!(kept(&memory), (4, SPARE_BYTES_MAX), "as much as is spare stays");
+            memory.dealloc(one, layout(other));
+            memory.dealloc(large, layout(3 * size));
+        }
     }
 
     #[test]

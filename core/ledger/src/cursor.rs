@@ -25,8 +25,6 @@ entry! {
         pub draw_height: Height,
         /// Results of that height which were drawn already.
         pub draw_place: u64,
-        /// The place of the queue that is looked at next.
-        pub queue_place: u64,
         /// Thousandths of a transaction that the rate still allows after the last block.
         pub allowance: u64,
     }

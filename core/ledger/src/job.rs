@@ -20,13 +20,18 @@ pub(crate) mod miss;
 pub(crate) mod place;
 pub(crate) mod prove;
 mod record;
+mod row;
 pub(crate) mod run;
 pub(crate) mod settle;
 
 pub use complaint::{ComplaintEntry, Verdict};
 pub use prove::{awaits_result, check_shown};
 pub use record::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
+pub use row::{BONUS_MAX, BONUS_PER_OCTAVE, QueueKey, QueueRow, ROWS};
 
+use std::collections::BTreeSet;
+
+use record::Terms;
 use tg_types::genesis::NetworkKind;
 use tg_types::ids::{Hash32, JobId};
 use tg_types::job::{REPLICAS_MAX, REPLICAS_MIN};
@@ -37,7 +42,6 @@ use tg_types::{
 
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Fail, Stop};
-use crate::list::{self, ListOf};
 use crate::planted::planted;
 use crate::session::{Call, Session};
 use crate::totals::{Flow, Part};
@@ -57,14 +61,14 @@ pub(crate) fn submit(
     vouchers: &[Voucher],
 ) -> Result<(), Fail> {
     let mut escrow = Amount::ZERO;
-    let (mut dates, mut prices) = (Vec::new(), Vec::new());
+    let (mut dates, mut terms) = (Vec::new(), Vec::new());
     for spec in specs {
         let extent = check_spec(session, spec)?;
         dates.push(session.env.tick.plus(spec.expires_after)?);
         let charges =
             charges::charges(&session.params, spec, extent).ok_or(Reason::EscrowTooLow)?;
         escrow = escrow.plus(charges.escrow).map_err(|_| Reason::EscrowTooLow)?;
-        prices.push((extent, charges.escrow));
+        terms.push((extent, charges.escrow, place::row_of(session, spec)?));
     }
     if escrow > escrow_max {
         return Err(Reason::EscrowTooLow.into());
@@ -82,7 +86,8 @@ pub(crate) fn submit(
         }
         ids.push(job);
     }
-    let loads = [due::load_dates(session, &dates), list::load_end(session, ListOf::Queue)];
+    let rows = terms.iter().map(|(_, _, row)| *row).collect();
+    let loads = [due::load_dates(session, &dates), place::load_ends(session, &rows)];
     session.all_of(loads)?;
     // Signatures are costly, so everything else is checked and loaded before.
     let vouched = Vouched::by(session, vouchers);
@@ -92,8 +97,8 @@ pub(crate) fn submit(
 
     account::set_balance(session, call.slot, left);
     session.totals.shift(Flow { from: Part::Balances, to: Part::Escrow, amount: escrow })?;
-    for ((job, spec), price) in ids.into_iter().zip(specs).zip(prices) {
-        begin(session, call, (job, spec), price)?;
+    for ((job, spec), terms) in ids.into_iter().zip(specs).zip(terms) {
+        begin(session, call, (job, spec), terms)?;
     }
     Ok(())
 }
@@ -103,15 +108,15 @@ fn begin(
     session: &mut Session<'_>,
     call: &Call,
     (job, spec): (JobId, &JobSpec),
-    (extent, escrow): (Extent, Amount),
+    terms: Terms,
 ) -> Result<(), Stop> {
     let submitted = session.env.tick;
     let expires = submitted.plus(spec.expires_after)?;
     let owner = call.sender;
-    let mut entry = JobEntry::new(owner, spec.clone(), (extent, escrow), [submitted, expires]);
+    let mut entry = JobEntry::new(owner, spec.clone(), terms, [submitted, expires]);
     place::enqueue(session, &job, &mut entry)?;
     session.tables.jobs.put(job.as_bytes(), Some(entry))?;
-    session.emit(Event::JobQueued { job, owner, escrow });
+    session.emit(Event::JobQueued { job, owner, escrow: terms.1 });
     due::add(session, expires, DueItem::CloseJob { job })
 }
 
@@ -242,19 +247,20 @@ pub(crate) fn load(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop
     }
     let wanted: Vec<_> = jobs.iter().flat_map(|job| [keys::job(job), keys::dispute(job)]).collect();
     session.require(&wanted)?;
-    let (mut around, mut dates) = (Vec::new(), Vec::new());
+    let (mut around, mut dates, mut rows) = (Vec::new(), Vec::new(), BTreeSet::new());
     for job in jobs {
         if let Some(dispute) = session.tables.disputes.get(job.as_bytes())? {
             around.push(keys::account(&dispute.challenger));
         }
         if let Some(entry) = session.tables.jobs.get(job.as_bytes())?.cloned() {
             place::keys_around(&entry, &mut around);
+            rows.insert(entry.row);
             dates.extend(dates_ahead(session, &entry.spec)?);
         }
     }
     let around = session.require(&around);
     let dates = due::load_dates(session, &dates);
-    let queue = list::load_end(session, ListOf::Queue);
+    let queue = place::load_ends(session, &rows);
     session.all_of([around, dates, queue])
 }
 

@@ -60,8 +60,8 @@ pub use job::draw::{BEACON_DELAY, drawn_lot};
 pub use job::kept as job_kept;
 pub use job::place::{excluded, run_bond};
 pub use job::{
-    Check, CheckState, Checks, ComplaintEntry, Draw, JobEntry, Run, RunState, Runs, Verdict,
-    awaits_result, check_shown,
+    BONUS_MAX, BONUS_PER_OCTAVE, Check, CheckState, Checks, ComplaintEntry, Draw, JobEntry,
+    QueueKey, QueueRow, ROWS, Run, RunState, Runs, Verdict, awaits_result, check_shown,
 };
 pub use list::{LIST_PAGE_MAX, ListHead, ListItems, ListOf, ListPage};
 pub use log::LogEntry;

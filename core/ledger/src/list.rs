@@ -12,6 +12,7 @@ use tg_types::{Decode, DecodeError, Encode, Height, Reader, TimeError};
 
 use crate::entry::{Entry, entry};
 use crate::error::Stop;
+use crate::job::QueueRow;
 use crate::keys;
 use crate::session::Session;
 
@@ -26,8 +27,8 @@ const SKIPPED_PAGES_MAX: u64 = 1_024;
 pub enum ListOf {
     /// All registered nodes, without holes.
     Nodes,
-    /// Jobs that wait for a node.
-    Queue,
+    /// Jobs that wait for a node and offer about the same.
+    Queue(QueueRow),
     /// Jobs with a result that was committed to at a height, or whose checkers of tiles may show
     /// their answers since: both wait for the same beacon.
     Commits(Height),
@@ -40,7 +41,7 @@ impl ListOf {
     pub(crate) const fn numbers(self) -> [u64; 2] {
         match self {
             Self::Nodes => [1, 0],
-            Self::Queue => [2, 0],
+            Self::Queue(row) => [2, row.get() as u64],
             Self::Commits(height) => [3, height.get()],
             Self::Capacities(height) => [4, height.get()],
         }
@@ -55,6 +56,9 @@ entry! {
         pub first: u64,
         /// The place of the next id.
         pub next: u64,
+        /// The place that is looked at next, in a list that blocks go through bit by bit. In the
+        /// state, as [`crate::cursor`] is, but here, because few lists are gone through at a time.
+        pub at: u64,
     }
 }
 
@@ -218,6 +222,12 @@ pub(crate) fn skip_holes(session: &mut Session<'_>, list: ListOf) -> Result<List
     let head = ListHead { first, ..head };
     session.tables.list_heads.put(&keys::list_head_id(list), Some(head))?;
     Ok(head)
+}
+
+/// Says where the next block goes on looking.
+pub(crate) fn set_at(session: &mut Session<'_>, list: ListOf, at: u64) -> Result<(), Stop> {
+    let head = ListHead { at, ..head(session, list)? };
+    session.tables.list_heads.put(&keys::list_head_id(list), Some(head))
 }
 
 /// Forgets a list all of whose ids were taken out.

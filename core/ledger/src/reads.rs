@@ -8,6 +8,7 @@ use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::{Action, CheckedTx, Genesis, Height, Params, Tick, TxBody, Work};
 
 use crate::entry::key_of;
+use crate::job::QueueRow;
 use crate::job::draw::BEACON_DELAY;
 use crate::list::ListOf;
 use crate::program::PieceEntry;
@@ -48,7 +49,8 @@ fn add_block(genesis: &Genesis, env: &BlockEnv, out: &mut Vec<StateKey>) {
             out.extend([ListOf::Commits, ListOf::Capacities].map(|of| keys::list_head(of(height))));
         }
     }
-    out.extend([ListOf::Queue, ListOf::Nodes].map(keys::list_head));
+    out.push(keys::list_head(ListOf::Nodes));
+    out.extend(QueueRow::all().map(|row| keys::list_head(ListOf::Queue(row))));
     // The due queue has usually come as far as the parent's second.
     let first = env.parent_tick.second().saturating_add(1);
     let last = env.tick.second().min(first.saturating_add(due::SECONDS_PER_BLOCK_MAX));

@@ -143,6 +143,12 @@ impl Measure {
     }
 }
 
+/// What a job offers: the highest price at which its pay is enough, and what that is a price of.
+pub fn offered(spec: &JobSpec, facts: Option<&ProgramFacts>) -> (Pricing, u64) {
+    let measure = Measure::of(spec, facts);
+    (measure.pricing, measure.price_max(spec.pay))
+}
+
 /// What a node asks for a run, rounded up; `None` if no amount is large enough.
 pub fn price(
     spec: &JobSpec,

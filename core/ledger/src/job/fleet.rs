@@ -94,6 +94,11 @@ impl Fleet {
         self.open > 0
     }
 
+    /// How many more runs all nodes take.
+    pub(super) fn room(&self) -> usize {
+        self.seats.iter().map(|seat| seat.room).sum()
+    }
+
     /// Whether the block may look for one more run.
     pub(super) fn has_time(&self) -> bool {
         self.meter.steps() < STEPS_PER_BLOCK_MAX

@@ -1,17 +1,47 @@
 //! The queue and the placements: at the end of every block waiting jobs are given to nodes that
-//! fit. A block looks at a bounded number of jobs and continues where it stopped, so that a long
-//! row of jobs that fit nowhere does not hide the others for ever.
+//! fit, in the order of their keys ([`super::row`]). A block looks at a bounded number of jobs of
+//! every row. As long as nodes have room, the next block goes on where it stopped, so that a long
+//! row of jobs that fit nowhere does not hide the others for ever; when there is none left, it
+//! begins at the front again, so that who comes first gets what is free next.
+//!
+//! No client takes all that is free in a block while others wait: what goes beyond its fair part
+//! has to wait until the others were looked at.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tier, Work};
 
 use super::fleet::Fleet;
 use super::record::{JobEntry, Run, RunState};
+use super::row::{QueueKey, QueueRow};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
 use crate::list::{self, LIST_PAGE_MAX, ListHead, ListOf};
 use crate::session::Session;
 use crate::{keys, program};
+
+/// The row in which a job waits. What it needs of a program was loaded.
+pub(crate) fn row_of(session: &mut Session<'_>, spec: &JobSpec) -> Result<QueueRow, Stop> {
+    let facts = match &spec.work {
+        Work::Tensor { program, .. } => program::facts(session, program)?,
+        Work::Opaque { .. } => None,
+    };
+    Ok(QueueRow::of(spec, facts.as_ref()))
+}
+
+/// Loads what putting jobs into these rows needs.
+pub(crate) fn load_ends(session: &mut Session<'_>, rows: &BTreeSet<QueueRow>) -> Result<(), Stop> {
+    let heads: Vec<_> = rows.iter().map(|row| keys::list_head(ListOf::Queue(*row))).collect();
+    session.require(&heads)?;
+    let mut is_complete = true;
+    for row in rows {
+        let end = list::load_end(session, ListOf::Queue(*row));
+        is_complete &= session.attempt(end)?.is_some();
+    }
+    if is_complete { Ok(()) } else { session.check_complete() }
+}
 
 /// Puts a job into the queue, unless it stands there.
 pub(crate) fn enqueue(
@@ -20,7 +50,9 @@ pub(crate) fn enqueue(
     entry: &mut JobEntry,
 ) -> Result<(), Stop> {
     if entry.queue_place.is_none() {
-        entry.queue_place = Some(list::push(session, ListOf::Queue, *job.as_bytes())?);
+        let place = list::push(session, ListOf::Queue(entry.row), *job.as_bytes())?;
+        entry.queue_place = Some(place);
+        entry.queued = session.env.tick;
     }
     Ok(())
 }
@@ -28,7 +60,7 @@ pub(crate) fn enqueue(
 /// Takes a job out of the queue, if it stands there.
 pub(crate) fn dequeue(session: &mut Session<'_>, entry: &mut JobEntry) -> Result<(), Stop> {
     match entry.queue_place.take() {
-        Some(place) => list::set(session, ListOf::Queue, place, None),
+        Some(place) => list::set(session, ListOf::Queue(entry.row), place, None),
         None => Ok(()),
     }
 }
@@ -40,60 +72,175 @@ pub fn run_bond(multiple: u16, spec: &JobSpec) -> Amount {
 
 /// Loads what placing the jobs that wait now needs.
 pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
-    let head = list::head(session, ListOf::Queue)?;
-    if head.first >= head.next {
+    let heads: Vec<_> = QueueRow::all().map(|row| keys::list_head(ListOf::Queue(row))).collect();
+    session.require(&heads)?;
+    let mut rows = Vec::new();
+    for row in QueueRow::all() {
+        let head = list::head(session, ListOf::Queue(row))?;
+        rows.extend((head.first < head.next).then_some((row, head)));
+    }
+    if rows.is_empty() {
         return Ok(());
     }
-    let front = list::get(session, ListOf::Queue, head.first).map(drop);
-    let jobs = Fleet::load(session).and_then(|fleet| waiting(session, head, &fleet)).map(drop);
-    session.all_of([front, jobs])
+    let front = |(row, head): &(QueueRow, ListHead)| {
+        keys::list_page(ListOf::Queue(*row), head.first / LIST_PAGE_MAX)
+    };
+    let fronts: Vec<_> = rows.iter().map(front).collect();
+    let fronts = session.require(&fronts);
+    let jobs = Fleet::load(session).and_then(|fleet| waiting(session, &rows, &fleet)).map(drop);
+    session.all_of([fronts, jobs])
 }
 
 /// Gives waiting jobs to nodes, as many as a block may look at.
 pub(crate) fn place_all(session: &mut Session<'_>) -> Result<(), Stop> {
-    let head = list::skip_holes(session, ListOf::Queue)?;
-    if head.first >= head.next {
+    let mut rows = Vec::new();
+    for row in QueueRow::all() {
+        let head = list::skip_holes(session, ListOf::Queue(row))?;
+        rows.extend((head.first < head.next).then_some((row, head)));
+    }
+    if rows.is_empty() {
         return Ok(());
     }
     let mut fleet = Fleet::load(session)?;
-    let Waiting { jobs, next } = waiting(session, head, &fleet)?;
-    session.cursor.queue_place = next;
-    for (place_in_queue, job) in &jobs {
-        if !fleet.has_room() || !fleet.has_time() {
-            session.cursor.queue_place = *place_in_queue;
-            break;
+    let Waiting { jobs, parts } = waiting(session, &rows, &fleet)?;
+    let end = give(session, &jobs, &mut fleet)?;
+    for Part { row, head, looked } in parts {
+        let at = match &end {
+            End::NoRoom => head.first,
+            End::NoTime(untried) if untried.contains_key(&row) => untried[&row],
+            End::NoTime(_) | End::AllLookedAt if looked.end == head.next => head.first,
+            End::NoTime(_) | End::AllLookedAt => looked.end,
+        };
+        if at != head.at {
+            list::set_at(session, ListOf::Queue(row), at)?;
         }
-        place(session, job, &mut fleet)?;
     }
     Ok(())
 }
 
 /// The jobs that a block looks at.
 struct Waiting {
-    /// With their places in the queue.
-    jobs: Vec<(u64, JobId)>,
-    /// The place at which the next block goes on.
-    next: u64,
+    /// In the order of their keys.
+    jobs: Vec<Candidate>,
+    parts: Vec<Part>,
+}
+
+/// A job that waits.
+struct Candidate {
+    key: QueueKey,
+    job: JobId,
+    owner: AccountId,
+}
+
+/// What a block looks at of a row.
+struct Part {
+    row: QueueRow,
+    head: ListHead,
+    looked: Range<u64>,
 }
 
 /// Finds the jobs that a block looks at and loads them; none if no node has room.
-fn waiting(session: &mut Session<'_>, head: ListHead, fleet: &Fleet) -> Result<Waiting, Stop> {
-    let from = session.cursor.queue_place;
-    let from = if (head.first..head.next).contains(&from) { from } else { head.first };
-    if !fleet.has_room() {
-        return Ok(Waiting { jobs: Vec::new(), next: from });
+fn waiting(
+    session: &mut Session<'_>,
+    rows: &[(QueueRow, ListHead)],
+    fleet: &Fleet,
+) -> Result<Waiting, Stop> {
+    let from = |head: &ListHead| {
+        if (head.first..head.next).contains(&head.at) { head.at } else { head.first }
+    };
+    let lengths: Vec<u64> = rows.iter().map(|(_, head)| head.next - from(head)).collect();
+    let looks = if fleet.has_room() { session.params.jobs.placements_per_block_max } else { 0 };
+    let shares = shared_out(looks.into(), &lengths);
+    let part = |((row, head), share): (&(QueueRow, ListHead), u64)| {
+        let from = from(head);
+        Part { row: *row, head: *head, looked: from..from.saturating_add(share) }
+    };
+    let parts: Vec<Part> = rows.iter().zip(shares).map(part).collect();
+    let pages = parts.iter().flat_map(|Part { row, looked, .. }| {
+        let pages = looked.start / LIST_PAGE_MAX..looked.end.div_ceil(LIST_PAGE_MAX);
+        pages.map(|page| keys::list_page(ListOf::Queue(*row), page))
+    });
+    let pages: Vec<StateKey> = pages.collect();
+    session.require(&pages)?;
+    let mut ids = Vec::new();
+    for Part { row, looked, .. } in &parts {
+        let found = list::range(session, ListOf::Queue(*row), looked.clone())?;
+        ids.extend(found.into_iter().map(|(_, id)| JobId::new(id)));
     }
-    let to = from.saturating_add(session.params.jobs.placements_per_block_max.into());
-    let to = to.min(head.next);
-    let found = list::range(session, ListOf::Queue, from..to)?;
-    let jobs: Vec<_> = found.into_iter().map(|(place, id)| (place, JobId::new(id))).collect();
-    let ids: Vec<JobId> = jobs.iter().map(|(_, job)| *job).collect();
     super::load(session, &ids)?;
-    Ok(Waiting { jobs, next: if to == head.next { head.first } else { to } })
+    let mut jobs = Vec::with_capacity(ids.len());
+    for job in ids {
+        let entry = session.tables.jobs.get(job.as_bytes())?;
+        let waits = entry.and_then(|entry| Some((entry.queue_key()?, entry.owner)));
+        let (key, owner) = waits.ok_or(ApplyError::Incomplete(keys::job(&job)))?;
+        jobs.push(Candidate { key, job, owner });
+    }
+    jobs.sort_unstable_by_key(|candidate| candidate.key);
+    Ok(Waiting { jobs, parts })
 }
 
-/// Gives a job to as many nodes as it wants, if they are there.
-fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut Fleet) -> Result<(), Stop> {
+/// Shares looks out among rows of these lengths: each gets as many as the others unless it has
+/// fewer jobs, and one at least.
+fn shared_out(looks: u64, lengths: &[u64]) -> Vec<u64> {
+    let mut shares = vec![0; lengths.len()];
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|row| lengths[*row]);
+    let (mut left, mut rows) = (looks, lengths.len() as u64);
+    for row in order {
+        let share = left.div_ceil(rows).max(looks.min(1)).min(lengths[row]);
+        shares[row] = share;
+        left = left.saturating_sub(share);
+        rows -= 1;
+    }
+    shares
+}
+
+/// Why a block looks at no more jobs.
+enum End {
+    /// It has looked at all that it may.
+    AllLookedAt,
+    /// No node has room.
+    NoRoom,
+    /// Looking took too long; the first places of rows that were not looked at.
+    NoTime(BTreeMap<QueueRow, u64>),
+}
+
+/// Gives jobs to nodes in their order, but for owners that have had their fair part of what is
+/// free: their other jobs come behind those of all others.
+fn give(session: &mut Session<'_>, jobs: &[Candidate], fleet: &mut Fleet) -> Result<End, Stop> {
+    if !fleet.has_room() {
+        return Ok(End::NoRoom);
+    }
+    let owners: BTreeSet<AccountId> = jobs.iter().map(|candidate| candidate.owner).collect();
+    let fair_part = fleet.room().checked_div(owners.len()).unwrap_or(0).max(1);
+    let mut had: BTreeMap<AccountId, usize> = BTreeMap::new();
+    let mut turns: VecDeque<_> = jobs.iter().map(|candidate| (candidate, false)).collect();
+    while let Some((candidate, is_put_off)) = turns.pop_front() {
+        if !fleet.has_room() {
+            return Ok(End::NoRoom);
+        }
+        if !fleet.has_time() {
+            let mut untried = BTreeMap::new();
+            for QueueKey { row, place, .. } in
+                turns.iter().map(|(other, _)| other.key).chain([candidate.key])
+            {
+                let first = untried.entry(row).or_insert(place);
+                *first = place.min(*first);
+            }
+            return Ok(End::NoTime(untried));
+        }
+        let had = had.entry(candidate.owner).or_default();
+        if *had >= fair_part && !is_put_off {
+            turns.push_back((candidate, true));
+            continue;
+        }
+        *had += place(session, &candidate.job, fleet)?;
+    }
+    Ok(End::AllLookedAt)
+}
+
+/// Gives a job to as many nodes as it wants, if they are there; says to how many.
+fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut Fleet) -> Result<usize, Stop> {
     let mut entry = super::known(session, job)?;
     let facts = match &entry.spec.work {
         Work::Tensor { program, .. } => program::facts(session, program)?,
@@ -107,14 +254,16 @@ fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut Fleet) -> Result<()
         assign(session, job, &mut entry, &fleet.id(chosen))?;
         fleet.follow(session, chosen);
     }
-    if entry.runs.as_slice().len() == before {
-        return Ok(());
+    let given = entry.runs.as_slice().len() - before;
+    if given == 0 {
+        return Ok(0);
     }
     if entry.live().count() >= usize::from(entry.wanted) {
         dequeue(session, &mut entry)?;
     }
     entry.status = JobStatus::Running;
-    session.tables.jobs.put(job.as_bytes(), Some(entry))
+    session.tables.jobs.put(job.as_bytes(), Some(entry))?;
+    Ok(given)
 }
 
 /// Owners that may not run a job (again): those who run it, and those whose runs ended by their own
@@ -162,11 +311,49 @@ pub(crate) fn keys_around(entry: &JobEntry, out: &mut Vec<StateKey>) {
         out.push(keys::program(program));
     }
     let page = entry.queue_place.map(|place| place / LIST_PAGE_MAX);
-    out.extend(page.map(|page| keys::list_page(ListOf::Queue, page)));
+    out.extend(page.map(|page| keys::list_page(ListOf::Queue(entry.row), page)));
     let runs = entry.runs.as_slice().iter().map(|run| (&run.node, &run.owner));
     let checks = entry.checks.as_slice().iter().map(|check| (&check.node, &check.owner));
     for (node, owner) in runs.chain(checks) {
         out.extend([keys::node(node), keys::stake(owner), keys::account(owner)]);
         out.extend(node.account().ok().map(|account| keys::account(&account)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared_out;
+
+    #[test]
+    fn looks_are_shared_out_evenly_among_rows_that_have_jobs() {
+        let check = |looks, lengths: &[u64], expected: &[u64]| {
+            assert_eq!(shared_out(looks, lengths), expected, "{looks} among {lengths:?}");
+        };
+        check(8, &[], &[]);
+        check(0, &[5, 5], &[0, 0]);
+        check(100, &[5, 7, 9], &[5, 7, 9]);
+        check(8, &[9, 9], &[4, 4]);
+        check(8, &[1, 9], &[1, 7]);
+        check(7, &[9, 2, 9], &[3, 2, 2]);
+        check(2, &[9, 9, 9], &[1, 1, 1]); // none is left out
+    }
+
+    #[test]
+    fn prop_shares_are_bounded_and_leave_nobody_out() {
+        arbtest::arbtest(|u| {
+            let looks = u.int_in_range(1..=2_000)?;
+            let rows = u.int_in_range(1..=32)?;
+            let lengths = (0..rows).map(|_| u.int_in_range(1..=1_000));
+            let lengths = lengths.collect::<Result<Vec<u64>, _>>()?;
+            let shares = shared_out(looks, &lengths);
+            let sum: u64 = shares.iter().sum();
+            assert!(sum < looks + rows && sum >= looks.min(lengths.iter().sum()));
+            let pairs = || shares.iter().zip(&lengths);
+            assert!(pairs().all(|(share, length)| (1..=*length).contains(share)));
+            let cut = pairs().filter(|(share, length)| share < length);
+            let least = cut.map(|(share, _)| *share).min();
+            assert!(least.is_none_or(|least| shares.iter().all(|share| *share <= least + 1)));
+            Ok(())
+        });
     }
 }

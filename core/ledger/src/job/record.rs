@@ -8,6 +8,7 @@ use tg_types::{
     Work, wire,
 };
 
+use super::row::{QueueKey, QueueRow};
 use crate::entry::{Entry, Held, entry};
 
 /// The most runs of a job: replicas, spare ones and failures.
@@ -20,6 +21,10 @@ const _: () = {
 
 /// The most checks of a job: four rounds of sixteen.
 const CHECKS_MAX: usize = 64;
+
+/// What follows from what was asked for: how much of a run checkers recompute, what is locked, and
+/// where the job waits.
+pub(super) type Terms = (Extent, Amount, QueueRow);
 
 /// The runs of a job, in the order in which they were placed.
 pub type Runs = List<Run, 0, RUNS_MAX>;
@@ -45,7 +50,11 @@ entry! {
         pub closed: Option<Tick>,
         /// How far it has come.
         pub status: JobStatus,
-        /// Where it stands in the queue, if it waits for a node.
+        /// In which row of the queue it waits for nodes.
+        pub row: QueueRow,
+        /// When it was put there last.
+        pub queued: Tick,
+        /// Its place there, if it waits for a node.
         pub queue_place: Option<u64>,
         /// How many runs it needs.
         pub wanted: u8,
@@ -244,7 +253,7 @@ impl JobEntry {
     pub(crate) fn new(
         owner: AccountId,
         spec: JobSpec,
-        (extent, escrow): (Extent, Amount),
+        (extent, escrow, row): Terms,
         [submitted, expires]: [Tick; 2],
     ) -> Self {
         Self {
@@ -256,12 +265,21 @@ impl JobEntry {
             expires,
             closed: None,
             status: JobStatus::Queued,
+            row,
+            queued: submitted,
             queue_place: None,
             runs: Runs::default(),
             extent,
             draw: Draw::Pending,
             checks: Checks::default(),
         }
+    }
+
+    /// What decides when its turn comes, if it waits: the least goes first. It never changes while
+    /// the job waits.
+    pub fn queue_key(&self) -> Option<QueueKey> {
+        let came = self.row.key(self.queued).unwrap_or(Tick::MAX);
+        Some(QueueKey { came, row: self.row, place: self.queue_place? })
     }
 
     /// Runs that may still give a result or have given one.

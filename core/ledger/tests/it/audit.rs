@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, ComplaintEntry, Cursor, DisputeEntry,
     DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead,
-    ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry,
+    ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry, QueueRow,
     SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys,
 };
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
@@ -231,7 +231,7 @@ struct Lists {
 }
 
 const NODES: ListName = (1, 0);
-const QUEUE: ListName = (2, 0);
+const QUEUE: u64 = 2;
 const COMMITS: u64 = 3;
 const CAPACITIES: u64 = 4;
 
@@ -264,15 +264,16 @@ impl Lists {
         let placed = found.nodes.iter().map(|(id, node)| (node.place, *id.as_bytes()));
         assert_eq!(placed.collect::<BTreeMap<_, _>>(), nodes, "nodes know their places");
 
-        let waiting = found
-            .jobs
-            .iter()
-            .filter_map(|(id, job)| job.queue_place.map(|place| (place, *id.as_bytes())));
-        assert_eq!(
-            waiting.collect::<BTreeMap<_, _>>(),
-            self.of(QUEUE),
-            "the queue holds who waits"
-        );
+        for row in QueueRow::all() {
+            let jobs = found.jobs.iter().filter(|(_, job)| job.row == row);
+            let waiting =
+                jobs.filter_map(|(id, job)| job.queue_place.map(|place| (place, *id.as_bytes())));
+            let waiting: BTreeMap<_, _> = waiting.collect();
+            let queued = self.of((QUEUE, row.get().into()));
+            assert_eq!(waiting, queued, "the queue holds who waits");
+            let came = queued.values().map(|id| found.jobs[&JobId::new(*id)].queued);
+            assert!(came.is_sorted(), "a row has the order in which its jobs came");
+        }
 
         let drawn = world.cursor().draw_height.get();
         let commits = self.heads.keys().filter(|(kind, _)| *kind == COMMITS);

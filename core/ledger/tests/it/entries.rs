@@ -114,7 +114,7 @@ fn entry_bytes_have_one_form() {
     }
     for bytes in entries(Noun::List) {
         match bytes.len() {
-            17 => check_forms::<ListHead>(&bytes),
+            25 => check_forms::<ListHead>(&bytes),
             _ => check_forms::<ListPage>(&bytes),
         }
     }

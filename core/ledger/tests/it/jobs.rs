@@ -7,6 +7,7 @@ mod disputes;
 mod draws;
 mod keyless;
 mod limits;
+mod order;
 mod placing;
 mod programs;
 mod proofs;

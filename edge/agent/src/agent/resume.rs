@@ -170,7 +170,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::{Duty, Step, is_undefended, step};
-    use tg_ledger::{Check, CheckState, Checks, DisputeEntry, Draw, JobEntry, Run, RunState, Turn};
+    use tg_ledger::{
+        Check, CheckState, Checks, DisputeEntry, Draw, JobEntry, QueueRow, Run, RunState, Turn,
+    };
     use tg_types::{
         AccountId, Amount, Bytes, CheckAnswer, DurationMs, Extent, Hash32, Height, JobSpec,
         JobStatus, KeyEscrow, List, Needs, NodeId, ResultKey, RunResult, SecretKey, Tick, Tier,
@@ -221,6 +223,8 @@ mod tests {
             expires: Tick::ZERO,
             closed: None,
             status,
+            row: QueueRow::default(),
+            queued: Tick::ZERO,
             queue_place: None,
             wanted: 1,
             runs: List::new(vec![shown()]).expect("one"),

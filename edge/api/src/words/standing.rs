@@ -154,7 +154,7 @@ fn failed(entry: &JobEntry) -> String {
 #[cfg(test)]
 mod tests {
     use super::Standing;
-    use tg_ledger::{Check, CheckState, Draw, JobEntry, Run, RunState};
+    use tg_ledger::{Check, CheckState, Draw, JobEntry, QueueRow, Run, RunState};
     use tg_types::{
         AccountId, Amount, DurationMs, Hash32, Height, JobSpec, JobStatus, List, Needs, NodeId,
         Reason, RunResult, SecretKey, Tick, Tier, Work,
@@ -244,6 +244,8 @@ mod tests {
             expires: Tick::ZERO,
             closed: None,
             status,
+            row: QueueRow::default(),
+            queued: Tick::ZERO,
             queue_place: None,
             wanted: 1,
             runs: List::new(runs).expect("few"),

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tg_ledger::{Draw, JobEntry, Run, RunState};
+use tg_ledger::{Draw, JobEntry, QueueRow, Run, RunState};
 use tg_net::{
     CallHandler, Peer, PeerId, PeerSettings, Reach, Relay, RelayInfo, RelaySettings, ReplySender,
     Route, Services,
@@ -89,6 +89,8 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
         expires: Tick::ZERO,
         closed: None,
         status: JobStatus::Running,
+        row: QueueRow::default(),
+        queued: Tick::ZERO,
         queue_place: None,
         wanted: 1,
         runs: List::new(vec![run]).expect("one"),

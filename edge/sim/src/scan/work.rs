@@ -12,7 +12,7 @@ use tg_types::{
 
 /// Numbers of the lists in their keys.
 const NODES: [u64; 2] = [1, 0];
-const QUEUE: [u64; 2] = [2, 0];
+const QUEUE: u64 = 2;
 
 impl Scan {
     /// Checks that entries about work agree with each other.
@@ -93,7 +93,7 @@ impl Scan {
 
     /// Jobs that want more runs stand in the queue, once, and nothing else does.
     fn check_queue(&self, found: &mut Violations) {
-        let queued = self.list_pages.iter().filter(|((list, _), _)| *list == QUEUE);
+        let queued = self.list_pages.iter().filter(|(([list, _], _), _)| *list == QUEUE);
         let queued: usize = queued.map(|(_, page)| page.items.iter().count()).sum();
         let mut waiting = 0;
         for (id, job) in &self.jobs {
@@ -104,7 +104,8 @@ impl Scan {
             });
             let Some(place) = job.queue_place else { continue };
             waiting += 1;
-            found.check(self.listed(QUEUE, place) == Some(*id.as_bytes()), Invariant::Work, || {
+            let row = [QUEUE, job.row.get().into()];
+            found.check(self.listed(row, place) == Some(*id.as_bytes()), Invariant::Work, || {
                 format!("{id:?} does not stand at its place {place} of the queue")
             });
         }

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["127 entries 7647cea996f04f997668ee2fb75a5e345d4390580bab3ac2a1cbf751f887dfaa"]
+    expect!["128 entries 4c83ac3a40f0817c84ccce2b158061dc698ccbc89b278a176981d8e89fbfe39c"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -49,7 +49,7 @@ pub(crate) const TOP: Section = Section {
         key("public", "what anybody may read: data (inputs and outputs), or all (weights as well)"),
         key("run_max", "how long one run may take"),
         key("deadline", "when the result must be there"),
-        key("priority", "how urgent it is: 0 is usual, more is sooner"),
+        key("priority", "how urgent it is, from 0 to 3: each step doubles what a run is paid"),
         key("network", "whether the command may use the network"),
     ],
 };

@@ -245,35 +245,33 @@ impl fmt::Display for Deadline {
     }
 }
 
-/// How urgent a job is among others of the same price: 0 is usual, more is sooner.
+/// How urgent a job is: 0 is usual, and each step doubles what its runs are paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Priority(i16);
+pub struct Priority(u8);
 
 impl Priority {
-    /// As far as it goes in both directions.
-    pub const BOUND: i16 = 1_000;
+    /// The most: eight times the usual pay.
+    pub const MAX: Self = Self(3);
 
-    /// A priority between the bounds.
+    /// A priority up to the most.
     #[must_use]
-    pub const fn new(number: i16) -> Option<Self> {
-        let fits = number >= -Self::BOUND && number <= Self::BOUND;
-        if fits { Some(Self(number)) } else { None }
+    pub const fn new(number: u8) -> Option<Self> {
+        if number <= Self::MAX.0 { Some(Self(number)) } else { None }
     }
 
     /// The number.
     #[must_use]
-    pub const fn get(self) -> i16 {
+    pub const fn get(self) -> u8 {
         self.0
     }
 }
 
 impl Form for Priority {
-    const EXPECTED: &'static str = "a whole number from -1000 to 1000";
+    const EXPECTED: &'static str =
+        "a whole number from 0 to 3, of which each step doubles what a run is paid";
 
     fn read(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        let number = i16::try_from(whole(digits)?).ok()?;
-        Self::new(if digits == text { number } else { -number })
+        Self::new(u8::try_from(whole(text)?).ok()?)
     }
 }
 

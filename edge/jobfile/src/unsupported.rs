@@ -45,9 +45,6 @@ impl JobFile {
             let sentence = "runs are not continued elsewhere in this version; name an output";
             add("checkpoint", sentence);
         }
-        if self.priority.is_some_and(|priority| priority.get() != 0) {
-            add("priority", "there is one queue for all jobs in this version; leave it out");
-        }
         if let Some(verify) = self.verify.filter(|verify| verify.tier().is_none()) {
             let word = verify.word();
             let sentence = format!(

@@ -59,6 +59,7 @@ fn values_of_another_form_say_the_form() {
         "run: a\nservice: {replicas: 2}\n",
         "run: a\nnum_nodes: 0\n",
         "run: a\npriority: high\n",
+        "run: a\npriority: 4\n",
         "name: \"\"\nrun: a\n",
     ];
     check(&texts, &expect_file!["../fixtures/errors/values.txt"]);
@@ -113,7 +114,6 @@ file_mounts: {/data: s3://bucket/data}
 inputs: {set: https://example.org/set}
 checkpoint: {path: /ckpt, every: 10m}
 service: {port: 8080, replicas: 2}
-priority: 5
 verify: tee
 ";
     let job = JobFile::parse(text, "job.tg.yaml").expect("reads");
@@ -138,7 +138,7 @@ verify: redundant:3
 key_escrow: none
 run_max: 10m
 deadline: 2026-12-01T08:00Z
-priority: 0
+priority: 3
 network: true
 ";
     let job = JobFile::parse(text, "job.tg.yaml").expect("reads");

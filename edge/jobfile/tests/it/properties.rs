@@ -153,7 +153,7 @@ fn job(u: Draw<'_, '_>) -> arbitrary::Result<JobFile> {
         Ok(Deadline::new(tick).expect("in range"))
     };
     let priority = |u: Draw<'_, '_>| {
-        let number = u.int_in_range(-Priority::BOUND..=Priority::BOUND)?;
+        let number = u.int_in_range(0..=Priority::MAX.get())?;
         Ok(Priority::new(number).expect("in range"))
     };
     Ok(JobFile {

@@ -3,7 +3,7 @@
 use super::model::NamedFile;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
-use tg_jobfile::{Cpus, KeyEscrow, Public, Size, Span};
+use tg_jobfile::{Cpus, KeyEscrow, Priority, Public, Size, Span};
 use tg_types::{Amount, Features, JobId, Name, Tier};
 
 /// What a job is, for `quote` and `run`
@@ -27,6 +27,12 @@ pub(crate) struct JobOptions {
     /// How long the job may take in all; 1h unless given
     #[arg(long, value_name = "SPAN")]
     pub(crate) within: Option<Span>,
+    /// How urgent it is, from 0 to 3: each step doubles what a run is paid and is served sooner
+    #[arg(long, value_name = "N", conflicts_with = "bid")]
+    pub(crate) priority: Option<Priority>,
+    /// What a run is paid, in TGRID, in place of the lowest price: more is served sooner
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) bid: Option<Amount>,
     /// Inputs: arrays (.npy, .npz, .json) for tensors, files or folders in /in for a command
     #[arg(short, long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<NamedFile>,

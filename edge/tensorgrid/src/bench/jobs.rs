@@ -14,6 +14,7 @@ use crate::{
     work::{
         local::{Doors, Seat},
         machine::{self, GpuChoice, OfferTerms},
+        market::Urgency,
         order::{Client, Job, Order, OrderError},
         provider::{Provider, ProviderPlan},
         story,
@@ -257,6 +258,7 @@ impl Bench {
             run_max: DurationMs::new(5_000),
             expires_after: DurationMs::MINUTE,
             escrow: KeyEscrow::Validators,
+            urgency: Urgency::Usual,
         };
         let quote = order.quote(&self.gateway).await?;
         self.client().submit_many(&order, &quote, count, lane).await

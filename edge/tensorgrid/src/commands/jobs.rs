@@ -24,7 +24,7 @@ use crate::{
 use serde::Serialize;
 use std::fmt;
 use tg_api::{text::Text, view::JobView, words::short};
-use tg_gateway::message::Request;
+use tg_gateway::message::{LISTED_MAX, Request};
 use tg_ledger::{JobEntry, keys as entry_keys};
 use tg_types::{Action, Decode as _, JobId, Lane};
 
@@ -97,6 +97,45 @@ fn find(session: &Session, job: JobId) -> Result<JobEntry, Failure> {
     entry.ok_or_else(|| Failure::new(format!("there is no job {job}"), hint))
 }
 
+/// How many waiting jobs go before one that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Turn {
+    /// So many of those that were looked at.
+    jobs_before: usize,
+    /// Whether there are jobs that were not looked at: validators list a bounded number.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    may_be_more: bool,
+}
+
+impl Turn {
+    /// Among these jobs; `None` if it does not wait.
+    fn among(entry: &JobEntry, all: &[(JobId, JobEntry)]) -> Option<Self> {
+        let own = entry.queue_key()?;
+        let keys = all.iter().filter_map(|(_, other)| other.queue_key());
+        let jobs_before = keys.filter(|key| *key < own).count();
+        Some(Self { jobs_before, may_be_more: all.len() >= LISTED_MAX })
+    }
+
+    /// Among all jobs on record, as far as validators list them.
+    fn look(session: &Session, entry: &JobEntry) -> Result<Option<Self>, Failure> {
+        match entry.queue_key() {
+            Some(_) => Ok(Self::among(entry, &jobs(session)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = if self.may_be_more { "at least " } else { "" };
+        match self.jobs_before {
+            0 if !self.may_be_more => f.write_str("it is the first that waits"),
+            1 => write!(f, "{least}1 waiting job goes before it"),
+            count => write!(f, "{least}{count} waiting jobs go before it"),
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -106,6 +145,9 @@ struct Shown {
     /// How many checkers vouched for its result, and how many had no key; nothing before a draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     checked: Option<Checked>,
+    /// When its turn comes, if it waits.
+    #[serde(flatten)]
+    turn: Option<Turn>,
 }
 
 #[derive(Serialize)]
@@ -136,7 +178,8 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
     let entry = find(session, arguments.job)?;
     let readers = session.gateway.readers(entry.spec.tier, entry.spec.key_escrow);
     let listed = Listed { job: Text(arguments.job), view: (&entry).into() };
-    let shown = Shown { listed, readers, checked: Checked::of(&entry) };
+    let turn = Turn::look(session, &entry)?;
+    let shown = Shown { listed, readers, checked: Checked::of(&entry), turn };
     printer.result(&shown, || {
         let view = &shown.listed.view;
         let mut rows = vec![
@@ -145,6 +188,7 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
             ("pay of a run", format!("{} TGRID", view.pay)),
             ("locked now", format!("{} TGRID", view.escrow)),
         ];
+        rows.extend(shown.turn.iter().map(|turn| ("turn", turn.to_string())));
         rows.extend(view.runs.iter().map(|run| ("run", format!("{} {}", run.state, run.node))));
         let checks = view.checks.iter();
         rows.extend(checks.map(|check| ("check", format!("{} {}", check.state, check.node))));

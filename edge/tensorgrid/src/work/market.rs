@@ -5,9 +5,10 @@ use super::order::OrderError;
 use tg_api::why::{Candidate, WhyView};
 use tg_gateway::Gateway;
 use tg_gateway::message::Request;
-use tg_ledger::{Charges, JobEntry, NodeEntry, StakeEntry, charges, keys};
+use tg_jobfile::Priority;
+use tg_ledger::{Charges, JobEntry, NodeEntry, QueueRow, StakeEntry, charges, keys};
 use tg_scheduler::price;
-use tg_types::{Amount, Decode as _, Extent, JobSpec, NodeId, Params, ProgramFacts};
+use tg_types::{Amount, Decode as _, DurationMs, Extent, JobSpec, NodeId, Params, ProgramFacts};
 
 /// All nodes on record.
 pub(crate) struct Market {
@@ -24,6 +25,29 @@ pub(crate) struct Quote {
     pub(crate) extent: Extent,
     /// Nodes that would do it for that now.
     pub(crate) fitting: usize,
+    /// Where it would wait at this price.
+    pub(crate) row: QueueRow,
+    /// Where it would wait at the lowest.
+    pub(crate) usual_row: QueueRow,
+}
+
+/// What somebody offers to be served sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// The lowest price.
+    Usual,
+    /// The lowest price, doubled so many times.
+    Priority(Priority),
+    /// This for a run.
+    Bid(Amount),
+}
+
+impl Quote {
+    /// How much earlier jobs at the lowest price may have come before which it goes.
+    pub(crate) fn ahead(&self) -> DurationMs {
+        let (bonus, usual) = (self.row.bonus().get(), self.usual_row.bonus().get());
+        DurationMs::new(bonus.saturating_sub(usual))
+    }
 }
 
 impl Market {
@@ -40,12 +64,13 @@ impl Market {
         Ok(Self { nodes, params: gateway.params().clone() })
     }
 
-    /// The lowest price at which a node takes the job now. If none does, the lowest that any asks
-    /// for: then the job would wait.
+    /// The lowest price at which a node takes the job now, or what is offered. If none does, the
+    /// lowest that any asks for: then the job would wait.
     pub(crate) fn quote(
         &self,
         spec: &JobSpec,
         facts: Option<&ProgramFacts>,
+        urgency: Urgency,
     ) -> Result<Quote, OrderError> {
         let lowest = self.params.jobs.pay_min;
         let offers = self.nodes.iter().map(|node| &node.entry.descriptor);
@@ -59,12 +84,24 @@ impl Market {
         };
         let first = asked.first().copied().ok_or(OrderError::NoNode)?;
         let found = asked.iter().map(|pay| fitting(*pay)).find(|(_, fitting)| *fitting > 0);
-        let (pay, fitting) = found.unwrap_or((first, 0));
+        let usual = found.unwrap_or((first, 0));
+        let usual_row = QueueRow::of(&JobSpec { pay: usual.0, ..spec.clone() }, facts);
+        let (pay, fitting) = match urgency {
+            Urgency::Usual => usual,
+            // A run that is paid more puts more at risk, so other nodes may fit.
+            Urgency::Priority(priority) => {
+                let doubled = usual.0.times(1 << priority.get());
+                fitting(doubled.map_err(|_| OrderError::Price)?)
+            }
+            Urgency::Bid(bid) if bid < lowest => return Err(OrderError::BidLow { least: lowest }),
+            Urgency::Bid(bid) => fitting(bid),
+        };
         let spec = JobSpec { pay, ..spec.clone() };
+        let row = QueueRow::of(&spec, facts);
         let multiply_adds = facts.map_or(0, |facts| facts.multiply_adds);
         let extent = self.params.jobs.extent(spec.tier, multiply_adds);
         let charges = charges(&self.params, &spec, extent).ok_or(OrderError::Price)?;
-        Ok(Quote { charges, extent, fitting })
+        Ok(Quote { charges, extent, fitting, row, usual_row })
     }
 
     /// How many nodes each rule removes, and what would help.

@@ -1,6 +1,6 @@
 //! One job, from its price to its result.
 
-use super::market::{Market, Quote};
+use super::market::{Market, Quote, Urgency};
 use crate::files;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -71,6 +71,8 @@ pub(crate) enum OrderError {
     ProgramLarge,
     #[error("the price is more than an amount can be")]
     Price,
+    #[error("a run is paid {least} at least")]
+    BidLow { least: Amount },
     #[error("there are no random numbers")]
     Random(#[from] files::FileError),
     #[error("{path} cannot be read")]
@@ -111,6 +113,7 @@ impl OrderError {
             | Self::VerifiedTooLong { .. }
             | Self::ProgramLarge
             | Self::Price
+            | Self::BidLow { .. }
             | Self::Random(_)
             | Self::Input { .. }
             | Self::Write(_)
@@ -137,6 +140,8 @@ pub(crate) struct Order<'a> {
     pub(crate) expires_after: DurationMs,
     /// Who keeps the key of what it reads.
     pub(crate) escrow: KeyEscrow,
+    /// What it offers to be served sooner.
+    pub(crate) urgency: Urgency,
 }
 
 /// What is to be computed.
@@ -306,7 +311,7 @@ pub(crate) struct Client<'a> {
 }
 
 impl Order<'_> {
-    /// The lowest price at which a node does it now, and what that makes in all.
+    /// The lowest price at which a node does it now, or what is offered, and all that comes to it.
     pub(crate) async fn quote(&self, gateway: &Gateway) -> Result<Quote, OrderError> {
         let nothing = Hash32::new([0; 32]);
         let work = match self.job {
@@ -319,7 +324,7 @@ impl Order<'_> {
         self.check_verifiable(gateway)?;
         let package = PackageRef { id: nothing, bytes: 0, key_escrow: Some(self.escrow) };
         let spec = self.spec(work, package, ResultKey::NONE, Amount::ZERO);
-        Market::look(gateway).await?.quote(&spec, self.job.facts().as_ref())
+        Market::look(gateway).await?.quote(&spec, self.job.facts().as_ref(), self.urgency)
     }
 
     /// Refuses what the ledger would refuse after its program was paid for.

@@ -3,6 +3,7 @@
 
 use super::local::{Doors, LocalError};
 use super::machine::{self, GpuChoice, OfferTerms};
+use super::market::Urgency;
 use super::order::{Client, Job, Judged, Order, OrderError};
 use super::provider::{Provider, ProviderError, ProviderPlan};
 use crate::arrays::{self, Format};
@@ -203,6 +204,19 @@ async fn prove(
     Ok(())
 }
 
+/// The job of the story: one digit, checked by others.
+fn order<'a>(digit: &'a Digit, inputs: &'a [Tensor]) -> Order<'a> {
+    Order {
+        job: Job::Tensor { model: &digit.model, inputs },
+        tier: Tier::Sync,
+        needs: Needs::ANY,
+        run_max: DurationMs::new(5_000),
+        expires_after: DurationMs::MINUTE,
+        escrow: KeyEscrow::Validators,
+        urgency: Urgency::Usual,
+    }
+}
+
 /// Runs the first job and tells what happens.
 pub(crate) async fn tell(
     doors: &Doors,
@@ -216,14 +230,7 @@ pub(crate) async fn tell(
     gateway.faucet(AccountId::from(key.public()), CLIENT_MONEY).await?;
     let client = Client { gateway: &gateway, key: &key };
     let inputs = [digit.input.clone()];
-    let order = Order {
-        job: Job::Tensor { model: &digit.model, inputs: &inputs },
-        tier: Tier::Sync,
-        needs: Needs::ANY,
-        run_max: DurationMs::new(5_000),
-        expires_after: DurationMs::MINUTE,
-        escrow: KeyEscrow::Validators,
-    };
+    let order = order(&digit, &inputs);
     client.record(&digit.model).await?;
     let price = order.quote(&gateway).await?;
     printer.say(format_args!(

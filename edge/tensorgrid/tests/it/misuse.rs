@@ -16,6 +16,13 @@ fn check(arguments: &[&str], code: i32, words: &[&str]) {
 }
 
 #[test]
+fn urgency_that_cannot_be_is_refused() {
+    check(&["quote", "x.tgp", "--priority", "4"], 2, &["a whole number from 0 to 3"]);
+    let both = ["quote", "x.tgp", "--priority", "1", "--bid", "1"];
+    check(&both, 2, &["--priority <N>", "cannot be used with", "--bid"]);
+}
+
+#[test]
 fn command_of_a_later_version_is_refused_with_a_sentence() {
     check(&["serve", "model.onnx"], 2, &["`serve` is not in version", "hint:", "up, provide, run"]);
     check(&["prices"], 2, &["`prices` is not in version", "hint:"]);

@@ -36,8 +36,13 @@ impl Network {
 
     /// Hands a command in and does not wait for it.
     fn detach(&self, command: &str) -> String {
-        let run = ["--json", "run", "--run-max", "20s", "--detach", "--", "sh", "-c", command];
-        let ran = self.home.run(&run).expect(0).json();
+        self.detach_with(&[], command)
+    }
+
+    fn detach_with(&self, options: &[&str], command: &str) -> String {
+        let run = ["--json", "run", "--run-max", "20s", "--detach"];
+        let command = ["--", "sh", "-c", command];
+        let ran = self.home.run(&[&run[..], options, &command].concat()).expect(0).json();
         ran["job"].as_str().expect("an id").to_owned()
     }
 
@@ -60,6 +65,45 @@ impl Network {
 fn node_of(job: &Value) -> Option<&str> {
     let runs = job["runs"].as_array()?;
     runs.iter().find(|run| run["state"] == "placed")?["node"].as_str()
+}
+
+/// Goal: on a network without room the better offer is served first although it came later, and
+/// both are told when their turn comes. Method: one slot, taken; then two jobs of different offers.
+#[test]
+fn better_offer_is_served_first_when_there_is_no_room() {
+    let _turn = turn();
+    let network = Network::start();
+    let there = Home::new();
+    let provider = network.provider(&there, &["--slots", "1"]);
+    network.wait_for_credit();
+    let price = |options: &[&str]| {
+        let run = ["--json", "quote", "--run-max", "20s"];
+        let quoted = network.home.run(&[&run[..], options, &["--", "true"]].concat());
+        quoted.expect(0).json()
+    };
+    let (usual, urgent) = (price(&[]), price(&["--priority", "2"]));
+    let amount = |quoted: &Value| quoted["run"].as_str().and_then(|run| run.parse::<f64>().ok());
+    assert_eq!(amount(&urgent), amount(&usual).map(|usual| 4.0 * usual));
+    let ahead = |quoted: &Value| quoted["goes_before_ms"].as_u64();
+    assert_eq!((ahead(&usual), ahead(&urgent)), (Some(0), Some(20 * 60 * 1_000)));
+    let bid = price(&["--bid", urgent["run"].as_str().expect("an amount")]);
+    assert_eq!(bid, urgent, "another way to say the same");
+
+    let busy = network.detach("sleep 5");
+    wait_until("the slot is taken", PATIENCE, || network.show(&busy)["status"] == "running");
+    let usual = network.detach("true");
+    let urgent = network.detach_with(&["--priority", "2"], "sleep 3");
+    let before = |job: &str| network.show(job)["jobs_before"].as_u64();
+    assert_eq!((before(&usual), before(&urgent)), (Some(1), Some(0)));
+    let why = network.home.run(&["why", &usual]).expect(0);
+    assert!(why.out.contains("In the queue: 1 waiting job goes before it."), "{why:?}");
+    wait_until("the urgent one runs", PATIENCE, || network.show(&urgent)["status"] != "queued");
+    assert_eq!(network.show(&usual)["status"], "queued");
+    for job in [&busy, &urgent, &usual] {
+        network.wait_settled(job, PATIENCE);
+    }
+    assert_eq!(provider.stop("INT").0.code(), Some(0));
+    network.stop();
 }
 
 /// Goal: a machine joins with nothing but a ticket, runs a command of somebody who has nothing but

@@ -7,7 +7,10 @@ use crate::{
     commands::model,
     failure::{Failure, OrFail as _},
     files,
-    work::order::{Job, Order, TaskFile, TaskOrder},
+    work::{
+        market::Urgency,
+        order::{Job, Order, TaskFile, TaskOrder},
+    },
 };
 use std::{
     fs,
@@ -17,7 +20,9 @@ use std::{
 use tg_float::FloatModel;
 use tg_gateway::KeyEscrow;
 use tg_gateway::task::{Root, TaskLimits, word};
-use tg_jobfile::{Cpus, JobFile, ModelSource, Public, Resources, Run, Size, Work, WorkPath};
+use tg_jobfile::{
+    Cpus, JobFile, ModelSource, Priority, Public, Resources, Run, Size, Work, WorkPath,
+};
 use tg_tensor::{Model, Tensor};
 use tg_types::{Amount, DeviceKind, DurationMs, Features, Needs, Tier};
 
@@ -55,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) budget_max: Option<Amount>,
     /// Who keeps the key of what it reads.
     pub(crate) escrow: KeyEscrow,
+    /// What it offers to be served sooner.
+    pub(crate) urgency: Urgency,
 }
 
 /// What is to be computed, and where its outputs go.
@@ -172,6 +179,7 @@ impl Plan {
             within: options.within.map_or(DurationMs::HOUR, |span| span.get()),
             budget_max: None,
             escrow: options.key_escrow.map_or(KeyEscrow::Validators, kept_by),
+            urgency: urgency(options, None),
         };
         plan.checked(options.public)
     }
@@ -207,6 +215,7 @@ impl Plan {
             within: within.unwrap_or(options.within.map_or(DurationMs::HOUR, |span| span.get())),
             budget_max: file.budget_max,
             escrow: options.key_escrow.or(file.key_escrow).map_or(KeyEscrow::Validators, kept_by),
+            urgency: urgency(options, file.priority),
         };
         plan.checked(options.public.or(file.public))
     }
@@ -254,7 +263,17 @@ impl Plan {
             run_max: self.run_max,
             expires_after: self.within,
             escrow: self.escrow,
+            urgency: self.urgency,
         }
+    }
+}
+
+/// What was typed to be served sooner, or what the job file says.
+fn urgency(options: &JobOptions, stated: Option<Priority>) -> Urgency {
+    match (options.bid, options.priority.or(stated)) {
+        (Some(bid), _) => Urgency::Bid(bid),
+        (None, Some(priority)) => Urgency::Priority(priority),
+        (None, None) => Urgency::Usual,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     printer::Printer,
     work::{
         connect::Session,
-        market::{Market, Quote},
+        market::{Market, Quote, Urgency},
         order::{Client, OrderError},
     },
 };
@@ -88,7 +88,8 @@ async fn hand_in(
     entry: &JobEntry,
 ) -> Result<(JobId, KeyEscrow, Quote), OrderError> {
     let facts = program_facts(session, entry).await?;
-    let quote = Market::look(&session.gateway).await?.quote(&entry.spec, facts.as_ref())?;
+    let market = Market::look(&session.gateway).await?;
+    let quote = market.quote(&entry.spec, facts.as_ref(), Urgency::Usual)?;
     let client = Client { gateway: &session.gateway, key: &session.key };
     let (job, escrow) = client.submit_again(&entry.spec, &quote).await?;
     Ok((job, escrow, quote))

@@ -25,9 +25,10 @@ use tg_api::{
     words::Line,
 };
 use tg_gateway::{KeyEscrow, TaskOutput};
+use tg_jobfile::Span;
 use tg_ledger::JobEntry;
 use tg_tensor::{Model, Program, Tensor, trace::tile_counts};
-use tg_types::{Extent, Hash32, JobId, JobStatus};
+use tg_types::{DurationMs, Extent, Hash32, JobId, JobStatus};
 
 #[derive(Serialize)]
 struct Quoted {
@@ -44,6 +45,7 @@ struct Quoted {
     charged_if_checked: Tgrid,
     charged_if_not: Tgrid,
     nodes: usize,
+    goes_before_ms: u64,
     readers: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     public: Option<&'static str>,
@@ -104,6 +106,7 @@ impl Quoted {
             charged_if_checked: Tgrid(charged(checkers)),
             charged_if_not: Tgrid(charged(0)),
             nodes: quote.fitting,
+            goes_before_ms: quote.ahead().get(),
             readers,
             public,
             proof,
@@ -140,6 +143,11 @@ impl Quoted {
             ),
             ("nodes that would do it now", self.nodes.to_string()),
         ]);
+        rows.extend(Span::new(DurationMs::new(self.goes_before_ms)).map(|ahead| {
+            let text =
+                format!("goes before jobs at the lowest price that came up to {ahead} earlier");
+            ("waits less", text)
+        }));
         rows.extend(self.readers.iter().map(|readers| ("can be read by", readers.clone())));
         rows.extend(self.public.map(|public| ("public", public.to_owned())));
         rows.extend(self.proof.iter().map(|proof| ("proof", proof.clone())));
@@ -339,7 +347,7 @@ fn check_price(quote: &Quote, plan: &Plan, arguments: &RunJobArguments) -> Resul
     let max = arguments.max.or(plan.budget_max);
     let Some(max) = max.filter(|max| *max < quote.charges.escrow) else { return Ok(()) };
     let what = format!("the job costs up to {}, more than {max}", quote.charges.escrow);
-    Err(Failure::new(what, "raise --max or budget.max, or ask for a lower --verify"))
+    Err(Failure::new(what, "raise --max or budget.max, or ask for a lower --verify or --priority"))
 }
 
 /// The inputs of one run.

@@ -1,6 +1,6 @@
 //! `why`
 
-use super::{HINT, find};
+use super::{HINT, Turn, find};
 use crate::{
     args::jobs::JobArguments,
     failure::{Exit, Failure, OrFail as _},
@@ -19,6 +19,9 @@ struct Why {
     status: String,
     #[serde(flatten)]
     explained: WhyView,
+    /// When its turn comes, if it waits.
+    #[serde(flatten)]
+    turn: Option<Turn>,
     /// How it ended, if it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<Standing>,
@@ -39,7 +42,8 @@ pub(super) fn why(
     let status = JobView::from(&entry).status;
     let needs_owner = entry.spec.key_escrow == KeyEscrow::None && !entry.status.is_final();
     let ended = entry.status.is_final().then(|| Standing::of(&entry, None));
-    let why = Why { job: Text(arguments.job), status, explained, ended, needs_owner };
+    let turn = Turn::look(session, &entry)?;
+    let why = Why { job: Text(arguments.job), status, explained, turn, ended, needs_owner };
     printer.result(&why, || {
         let WhyView { fitting, removed, change } = &why.explained;
         let mut text = format!("The job is {}. ", why.status);
@@ -52,6 +56,9 @@ pub(super) fn why(
         }
         if let Some(change) = change {
             text.push_str(&format!("Cheapest change: {change}.\n"));
+        }
+        if let Some(turn) = &why.turn {
+            text.push_str(&format!("In the queue: {turn}.\n"));
         }
         if why.needs_owner {
             text.push_str(&format!(

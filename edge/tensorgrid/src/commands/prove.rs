@@ -172,9 +172,7 @@ fn judge(file: &ProofFile, explain: bool) -> (&'static str, Vec<String>, Vec<Str
             ));
             let terms = report.terms.iter();
             explanation.extend(terms.map(|term| format!("  {}: 2^-{:.1}", term.name, term.bits)));
-            explanation.push(
-                "It rests on SHA-256, for which no collisions are known.".to_owned(),
-            );
+            explanation.push("It rests on SHA-256, for which no collisions are known.".to_owned());
             explanation.push(
                 "Not shown: that the committed weights are those you mean; whoever has them \
                  computes the commitment again."

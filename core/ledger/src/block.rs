@@ -15,11 +15,20 @@ use crate::session::Session;
 use crate::totals::Count;
 use crate::view::{ChangeSet, View};
 use crate::voucher::VOUCHER_SIGNATURES_PER_BLOCK_MAX;
-use crate::{beacon, capacity, due, fee, first, keys, log, voucher};
+use crate::{beacon, capacity, due, fee, first, job, keys, log, voucher};
 
 /// How much later than the genesis says the first block may be. A network may wait for its
 /// validators, but not so long that times come near the end of their range.
 pub const FIRST_BLOCK_DELAY_MAX: DurationMs = DurationMs::new(3_650 * DurationMs::DAY.get());
+
+/// Jobs that a block takes in. Each is an entry of some hundred bytes with its dates, and takes
+/// some ten microseconds: this bounds the time of a block to about a tenth of a second.
+pub const JOBS_PER_BLOCK_MAX: u32 = 4_096;
+
+/// How many jobs a transaction submits.
+fn jobs_of(tx: &CheckedTx) -> u32 {
+    tx.body().action.jobs().map(|(_, count)| u32::from(count)).fold(0, u32::saturating_add)
+}
 
 /// What a block does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +80,7 @@ pub fn build(
         budget,
         bytes: 0,
         signatures: 0,
+        jobs: 0,
         proofs: Proofs::default(),
         proofs_max: Proofs::default(),
         included: Vec::new(),
@@ -122,6 +132,7 @@ struct Picked {
     budget: Budget,
     bytes: u64,
     signatures: u32,
+    jobs: u32,
     proofs: Proofs,
     proofs_max: Proofs,
     included: Vec<usize>,
@@ -152,6 +163,7 @@ impl Policy for Picked {
         let signatures = self.signatures.saturating_add(voucher::signatures_of(tx));
         let has_place = self.included.len() < self.budget.tx_max as usize
             && signatures <= VOUCHER_SIGNATURES_PER_BLOCK_MAX
+            && self.jobs.saturating_add(jobs_of(tx)) <= JOBS_PER_BLOCK_MAX
             && self.proofs.with(tx).is_within(&self.proofs_max);
         let bytes = self.bytes + u64::from(tx.size_bytes());
         let is_wanted = has_place && bytes <= self.budget.bytes_max.into();
@@ -164,6 +176,7 @@ impl Policy for Picked {
     fn include(&mut self, index: usize, tx: &CheckedTx) {
         self.bytes += u64::from(tx.size_bytes());
         self.signatures = self.signatures.saturating_add(voucher::signatures_of(tx));
+        self.jobs = self.jobs.saturating_add(jobs_of(tx));
         self.proofs = self.proofs.with(tx);
         self.included.push(index);
     }
@@ -184,7 +197,7 @@ fn run(
     txs: &[CheckedTx],
     policy: &mut impl Policy,
 ) -> Result<Applied, ApplyError> {
-    let done = open(&mut session, policy)
+    let done = open(&mut session, txs, policy)
         .and_then(|()| take_all(&mut session, txs, policy))
         .and_then(|()| finish(&mut session));
     match done {
@@ -194,7 +207,11 @@ fn run(
 }
 
 /// Everything that comes before the transactions.
-fn open(session: &mut Session<'_>, policy: &mut impl Policy) -> Result<(), Stop> {
+fn open(
+    session: &mut Session<'_>,
+    txs: &[CheckedTx],
+    policy: &mut impl Policy,
+) -> Result<(), Stop> {
     let base = [keys::cursor(), keys::totals(), keys::params(), keys::log()];
     session.require(&base)?;
     follow(session)?;
@@ -206,7 +223,7 @@ fn open(session: &mut Session<'_>, policy: &mut impl Policy) -> Result<(), Stop>
     beacon::record_parent(session)?;
     beacon::record_certificates(session)?;
     session.log_root = log::append_parent(session)?;
-    load_ahead(session)?;
+    load_ahead(session, txs)?;
     capacity::draw_all(session)?;
     draw::draw_all(session)?;
     due::visit(session)?;
@@ -214,13 +231,15 @@ fn open(session: &mut Session<'_>, policy: &mut impl Policy) -> Result<(), Stop>
     Ok(())
 }
 
-/// Loads what the block will do by itself, all at once.
-fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
+/// Loads what the block will do by itself, all at once: whatever is found missing later makes all
+/// transactions be executed again.
+fn load_ahead(session: &mut Session<'_>, txs: &[CheckedTx]) -> Result<(), Stop> {
     let loads = [
         due::load_ahead(session),
         capacity::load_ahead(session),
         draw::load_ahead(session),
         place::load_ahead(session),
+        job::load_submitted(session, txs),
     ];
     session.all_of(loads)
 }
@@ -392,6 +411,10 @@ impl Limits {
         if signatures > VOUCHER_SIGNATURES_PER_BLOCK_MAX {
             let max = VOUCHER_SIGNATURES_PER_BLOCK_MAX;
             return Err(ApplyError::TooManySignatures { signatures, max });
+        }
+        let jobs = txs.iter().map(jobs_of).fold(0, u32::saturating_add);
+        if jobs > JOBS_PER_BLOCK_MAX {
+            return Err(ApplyError::TooManyJobs { jobs, max: JOBS_PER_BLOCK_MAX });
         }
         let proofs = txs.iter().fold(Proofs::default(), Proofs::with);
         if !proofs.is_within(&self.proofs_max) {

@@ -92,6 +92,14 @@ pub enum ApplyError {
         /// How many are allowed.
         max: u32,
     },
+    /// More jobs are submitted than a block may take in.
+    #[error("{jobs} jobs are submitted, at most {max} fit in a block")]
+    TooManyJobs {
+        /// How many there are.
+        jobs: u32,
+        /// How many are allowed.
+        max: u32,
+    },
     /// A certificate that is not the next one.
     #[error("certificate for height {found}, expected {expected}")]
     CertificateOrder {

@@ -28,7 +28,8 @@ pub fn floor(params: &Params, size_bytes: u32, action: &Action) -> Amount {
 /// # Errors
 /// If it would be above the cap.
 pub fn try_floor(params: &Params, size_bytes: u32, action: &Action) -> Result<Amount, AmountError> {
-    let size = params.fee_floor_per_byte.times(size_bytes.into())?;
+    let bytes = u64::from(size_bytes).saturating_add(action.bytes_repeated());
+    let size = params.fee_floor_per_byte.times(bytes)?;
     let kept = params.jobs.keep_fee_per_mib.times(kept_mib(action))?;
     let verified = params.jobs.proof_fee.times(action.proof_cost().unwrap_or(0))?;
     size.plus(kept)?.plus(verified)

@@ -35,9 +35,10 @@ use record::Terms;
 use tg_types::genesis::NetworkKind;
 use tg_types::ids::{Hash32, JobId};
 use tg_types::job::{REPLICAS_MAX, REPLICAS_MIN};
+use tg_types::tx::{ARRAY_TASKS_MAX, ArrayTasks, JOBS_PER_TX_MAX};
 use tg_types::{
-    Amount, DurationMs, Event, Extent, JobSpec, JobStatus, Params, Reason, Tick, Tier, Voucher,
-    Work,
+    Amount, CheckedTx, DurationMs, Event, Extent, JobSpec, JobStatus, Params, Reason, Tick, Tier,
+    Voucher, Work,
 };
 
 use crate::due::{self, DueItem};
@@ -48,9 +49,20 @@ use crate::totals::{Flow, Part};
 use crate::voucher::Vouched;
 use crate::{account, keys, node, program};
 
+// Jobs of a transaction are told apart by a byte.
+const _: () = assert!(ARRAY_TASKS_MAX as usize <= 256 && JOBS_PER_TX_MAX <= 256);
+
 /// Owners of nodes that a result of tier sync needs besides the provider's on an open network: with
 /// fewer, a handful of accounts would vouch for each other.
 pub const SYNC_OWNERS_MIN: u8 = 4;
+
+/// Jobs that are asked for alike: one, or tasks of an array.
+struct Lot<'a> {
+    spec: &'a JobSpec,
+    /// The number of the first task of an array.
+    first: Option<u32>,
+    count: u16,
+}
 
 /// Takes jobs in and locks their escrow: all of them or none.
 pub(crate) fn submit(
@@ -60,45 +72,70 @@ pub(crate) fn submit(
     escrow_max: Amount,
     vouchers: &[Voucher],
 ) -> Result<(), Fail> {
+    let lots: Vec<Lot<'_>> = specs.iter().map(|spec| Lot { spec, first: None, count: 1 }).collect();
+    take_in(session, call, &lots, escrow_max, vouchers)
+}
+
+/// Takes tasks of an array in and locks their escrow: all of them or none.
+pub(crate) fn submit_array(
+    session: &mut Session<'_>,
+    call: &Call,
+    (spec, tasks): (&JobSpec, ArrayTasks),
+    escrow_max: Amount,
+    vouchers: &[Voucher],
+) -> Result<(), Fail> {
+    let first = *tasks.numbers().ok_or(Reason::ArrayWrong)?.start();
+    match &spec.work {
+        Work::Opaque { .. } => {}
+        Work::Tensor { .. } => return Err(Reason::ArrayNeedsCommand.into()),
+    }
+    let lot = Lot { spec, first: Some(first), count: tasks.count };
+    take_in(session, call, &[lot], escrow_max, vouchers)
+}
+
+fn take_in(
+    session: &mut Session<'_>,
+    call: &Call,
+    lots: &[Lot<'_>],
+    escrow_max: Amount,
+    vouchers: &[Voucher],
+) -> Result<(), Fail> {
     let mut escrow = Amount::ZERO;
     let (mut dates, mut terms) = (Vec::new(), Vec::new());
-    for spec in specs {
+    for Lot { spec, count, .. } in lots {
         let extent = check_spec(session, spec)?;
         dates.push(session.env.tick.plus(spec.expires_after)?);
         let charges =
             charges::charges(&session.params, spec, extent).ok_or(Reason::EscrowTooLow)?;
-        escrow = escrow.plus(charges.escrow).map_err(|_| Reason::EscrowTooLow)?;
+        let together = charges.escrow.times((*count).into());
+        let sum = together.and_then(|together| escrow.plus(together));
+        escrow = sum.map_err(|_| Reason::EscrowTooLow)?;
         terms.push((extent, charges.escrow, place::row_of(session, spec)?));
     }
     if escrow > escrow_max {
         return Err(Reason::EscrowTooLow.into());
     }
-    if specs.iter().any(|spec| spec.tier == Tier::Sync) {
+    if lots.iter().any(|lot| lot.spec.tier == Tier::Sync) {
         check_owners(session)?;
     }
     let left = account::balance_less(session, call.slot, escrow)?;
-    let mut ids = Vec::new();
-    for place in 0..specs.len() {
-        let place = u8::try_from(place).expect("a transaction submits at most 32 jobs");
-        let job = JobId::of(call.tx, place);
-        if session.tables.jobs.get(job.as_bytes())?.is_some() {
-            return Err(Reason::JobExists.into());
-        }
-        ids.push(job);
-    }
     let rows = terms.iter().map(|(_, _, row)| *row).collect();
     let loads = [due::load_dates(session, &dates), place::load_ends(session, &rows)];
     session.all_of(loads)?;
     // Signatures are costly, so everything else is checked and loaded before.
     let vouched = Vouched::by(session, vouchers);
-    for spec in specs {
-        vouched.check(spec.package_ref())?;
+    for lot in lots {
+        vouched.check(lot.spec.package_ref())?;
     }
 
     account::set_balance(session, call.slot, left);
     session.totals.shift(Flow { from: Part::Balances, to: Part::Escrow, amount: escrow })?;
-    for ((job, spec), terms) in ids.into_iter().zip(specs).zip(terms) {
-        begin(session, call, (job, spec), terms)?;
+    let mut ids = (0..=u8::MAX).map(|place| JobId::of(call.tx, place));
+    for (lot, terms) in lots.iter().zip(terms) {
+        for (place, job) in (0..).zip(ids.by_ref().take(lot.count.into())) {
+            let task = lot.first.map(|first| first.saturating_add(place));
+            begin(session, call, (job, lot.spec, task), terms)?;
+        }
     }
     Ok(())
 }
@@ -107,15 +144,18 @@ pub(crate) fn submit(
 fn begin(
     session: &mut Session<'_>,
     call: &Call,
-    (job, spec): (JobId, &JobSpec),
+    (job, spec, task): (JobId, &JobSpec, Option<u32>),
     terms: Terms,
 ) -> Result<(), Stop> {
     let submitted = session.env.tick;
     let expires = submitted.plus(spec.expires_after)?;
     let owner = call.sender;
-    let mut entry = JobEntry::new(owner, spec.clone(), terms, [submitted, expires]);
+    let entry = JobEntry::new(owner, spec.clone(), terms, [submitted, expires]);
+    let mut entry = JobEntry { task, ..entry };
     place::enqueue(session, &job, &mut entry)?;
-    session.tables.jobs.put(job.as_bytes(), Some(entry))?;
+    // Its id is made of a transaction's, which is carried out once: there was no such job before.
+    let slot = session.tables.jobs.find_new(job.as_bytes());
+    *session.tables.jobs.at_mut(slot) = Some(entry);
     session.emit(Event::JobQueued { job, owner, escrow: terms.1 });
     due::add(session, expires, DueItem::CloseJob { job })
 }
@@ -262,6 +302,26 @@ pub(crate) fn load(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop
     let dates = due::load_dates(session, &dates);
     let queue = place::load_ends(session, &rows);
     session.all_of([around, dates, queue])
+}
+
+/// Loads what taking in and placing the jobs of these transactions needs.
+pub(crate) fn load_submitted(session: &mut Session<'_>, txs: &[CheckedTx]) -> Result<(), Stop> {
+    let (mut dates, mut rows) = (BTreeSet::new(), BTreeSet::new());
+    for (spec, _) in txs.iter().flat_map(|tx| tx.body().action.jobs()) {
+        // A job with dates that there cannot be is refused later.
+        dates.extend(session.env.tick.plus(spec.expires_after));
+        dates.extend(place::run_deadline(session, spec));
+        let row = place::row_of(session, spec);
+        rows.extend(session.attempt(row)?);
+    }
+    if dates.is_empty() {
+        return Ok(());
+    }
+    let dates: Vec<Tick> = dates.into_iter().collect();
+    let dates = due::load_dates(session, &dates);
+    let queue = place::load_ends(session, &rows);
+    let nodes = node::all(session).map(drop);
+    session.all_of([dates, queue, nodes])
 }
 
 /// All dates that a step of a job which happens now may set.

@@ -47,7 +47,7 @@ pub use account::{AccountEntry, Lanes};
 pub use beacon::{
     BeaconEntry, CERTIFICATE_BYTES_MAX, CERTIFICATE_LAG_MAX, HeaderEntry, RING_HEIGHTS,
 };
-pub use block::{Applied, Built, FIRST_BLOCK_DELAY_MAX, apply, build};
+pub use block::{Applied, Built, FIRST_BLOCK_DELAY_MAX, JOBS_PER_BLOCK_MAX, apply, build};
 pub use capacity::{Capacity, CapacityStep, Fill, Proofs, blocks_for, drawn_place};
 pub use cursor::Cursor;
 pub use due::{DueHead, DueItem, DueItems, DuePage, PAGE_ITEMS_MAX, PageOf, SECONDS_PER_BLOCK_MAX};

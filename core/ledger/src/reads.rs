@@ -95,13 +95,15 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
             }
         }
         Action::SubmitJobs { specs, .. } => {
-            for (place, spec) in (0_u8..).zip(specs.as_slice()) {
-                out.push(keys::job(&JobId::of(tx.id(), place)));
+            for spec in specs.as_slice() {
                 add_due(env.tick.plus(spec.expires_after).ok(), out);
                 if let Work::Tensor { program, .. } = &spec.work {
                     out.push(keys::program(program));
                 }
             }
+        }
+        Action::SubmitArray { spec, .. } => {
+            add_due(env.tick.plus(spec.expires_after).ok(), out);
         }
         Action::PutProgram { program, piece, .. } => {
             let draft = keys::draft_id(&body.sender, program);

@@ -262,6 +262,9 @@ impl<'a> Session<'a> {
                 let specs = specs.as_slice();
                 job::submit(self, call, specs, *escrow_max, vouchers.as_slice())?;
             }
+            Action::SubmitArray { spec, tasks, escrow_max, vouchers } => {
+                job::submit_array(self, call, (spec, *tasks), *escrow_max, vouchers.as_slice())?;
+            }
             Action::CancelJob { job } => job::cancel(self, call, job)?,
             Action::PutProgram { program, piece, pieces, bytes } => {
                 program::put(

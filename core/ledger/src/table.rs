@@ -86,6 +86,11 @@ impl<'a, T: Entry> Table<'a, T> {
         })
     }
 
+    /// Whether an entry was asked for before in this block.
+    pub(crate) fn has(&self, id: &[u8; 32]) -> bool {
+        self.index.contains_key(&Words::of(id))
+    }
+
     /// The entry at a place, if it exists.
     pub(crate) fn at(&self, slot: Slot) -> Option<&T> {
         self.cells[slot.0].value.as_ref()

@@ -89,7 +89,6 @@ reasons! {
     NotValidator = 211, "not_validator", "Only a validator may do this.";
     EpochWrong = 212, "epoch_wrong", "The report is not about the present or the last epoch.";
     ReportRepeated = 213, "report_repeated", "This validator has already reported for this epoch.";
-    JobExists = 214, "job_exists", "A job with this id already exists.";
     JobUnknown = 215, "job_unknown", "There is no such job.";
     JobNotOwned = 216, "job_not_owned", "The job belongs to another account.";
     JobClosed = 217, "job_closed", "The job is no longer waiting.";
@@ -150,6 +149,9 @@ reasons! {
     ProofHashWrong = 263, "proof_hash_wrong", "The result does not name what is shown.";
     ProgramNotShowable = 264, "program_not_showable",
         "Runs of this program cannot be proven, or it is too large to be run by everybody.";
+    ArrayWrong = 265, "array_wrong", "An array submits 1 to 256 tasks with numbers at once.";
+    ArrayNeedsCommand = 266, "array_needs_command",
+        "Tasks of an array learn their numbers from variables, so they are commands.";
     KeyInShares = 270, "key_in_shares",
         "Validators have shares of this job's key, so its owner cannot withhold it.";
 

@@ -24,6 +24,9 @@ use tg_sandbox::{
 };
 use tg_types::Hash32;
 
+/// The variable in which a task of an array finds its number.
+pub const TASK_VARIABLE: &str = "TG_TASK";
+
 /// Why a program was not run.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskRunError {
@@ -182,6 +185,8 @@ pub struct TaskOrder {
     pub name: String,
     /// The id of the task.
     pub task: Hash32,
+    /// Its number, if it is a task of an array.
+    pub number: Option<u32>,
     /// How the ledger names the key to which the result goes.
     pub result_key: Hash32,
     /// How long it may take.
@@ -253,7 +258,10 @@ impl Workshop {
         }
         check_room(&bench.0, &head)?;
         let placed = put_in_place(&bench.0, &head, inputs)?;
-        let task = self.task(&bench.0, &head, placed, order.wall)?;
+        let mut task = self.task(&bench.0, &head, placed, order.wall)?;
+        if let Some(number) = order.number.filter(|_| head.root != Root::Onnx) {
+            task.environment.insert(TASK_VARIABLE.to_owned(), number.to_string());
+        }
         let ran = self.sandbox.run(&task, stop, &mut |event| {
             if let Event::Said { stream, bytes } = event {
                 log.add(stream, bytes);

@@ -345,6 +345,10 @@ fn action_details(action: &Action) -> (&'static str, Details) {
             let listed = list.number("count", length(specs.as_slice()));
             ("submit_jobs", listed.amount("escrow_max", *escrow_max))
         }
+        Action::SubmitArray { tasks, escrow_max, .. } => {
+            let listed = list.number("first", tasks.first).number("count", tasks.count);
+            ("submit_array", listed.amount("escrow_max", *escrow_max))
+        }
         Action::CancelJob { job } => ("cancel_job", list.text("job", job)),
         Action::SubmitEvidence { evidence } => {
             ("submit_evidence", list.text("evidence", &hex::encode(evidence.as_slice())))

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
-use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tier, Work};
+use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick, Tier, TimeError, Work};
 
 use super::fleet::Fleet;
 use super::record::{JobEntry, Run, RunState};
@@ -167,7 +167,7 @@ fn waiting(
         let found = list::range(session, ListOf::Queue(*row), looked.clone())?;
         ids.extend(found.into_iter().map(|(_, id)| JobId::new(id)));
     }
-    super::load(session, &ids)?;
+    load_waiting(session, &ids)?;
     let mut jobs = Vec::with_capacity(ids.len());
     for job in ids {
         let entry = session.tables.jobs.get(job.as_bytes())?;
@@ -177,6 +177,28 @@ fn waiting(
     }
     jobs.sort_unstable_by_key(|candidate| candidate.key);
     Ok(Waiting { jobs, parts })
+}
+
+/// Loads what placing these jobs needs, besides nodes and their owners' stakes. Jobs that came in
+/// this block are here already, and the view does not know of them.
+fn load_waiting(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop> {
+    let older = jobs.iter().filter(|job| !session.tables.jobs.has(job.as_bytes()));
+    let older: Vec<StateKey> = older.map(keys::job).collect();
+    session.require(&older)?;
+    let (mut programs, mut dates) = (BTreeSet::new(), BTreeSet::new());
+    for job in jobs {
+        let slot = session.tables.jobs.find(job.as_bytes())?;
+        let Some(entry) = session.tables.jobs.at(slot) else { continue };
+        if let Work::Tensor { program, .. } = &entry.spec.work {
+            programs.insert(keys::program(program));
+        }
+        dates.insert(run_deadline(session, &entry.spec)?);
+    }
+    let (programs, dates): (Vec<_>, Vec<_>) =
+        (programs.into_iter().collect(), dates.into_iter().collect());
+    let programs = session.require(&programs);
+    let dates = due::load_dates(session, &dates);
+    session.all_of([programs, dates])
 }
 
 /// Shares looks out among rows of these lengths: each gets as many as the others unless it has
@@ -278,6 +300,11 @@ pub fn excluded(entry: &JobEntry) -> Vec<AccountId> {
     entry.runs.as_slice().iter().filter(is_out).map(|run| run.owner).collect()
 }
 
+/// When a run that begins now must have given its result.
+pub(super) fn run_deadline(session: &Session<'_>, spec: &JobSpec) -> Result<Tick, TimeError> {
+    session.env.tick.plus(spec.run_max)?.plus(session.params.jobs.run_grace)
+}
+
 /// Gives a job to a node.
 fn assign(
     session: &mut Session<'_>,
@@ -286,8 +313,7 @@ fn assign(
     id: &NodeId,
 ) -> Result<(), Stop> {
     let bond = run_bond(session.params.jobs.run_bond, &entry.spec);
-    let deadline =
-        session.env.tick.plus(entry.spec.run_max)?.plus(session.params.jobs.run_grace)?;
+    let deadline = run_deadline(session, &entry.spec)?;
     let unknown = || ApplyError::Incomplete(keys::node(id));
     let slot = session.tables.nodes.find(id.as_bytes())?;
     let record = session.tables.nodes.at_mut(slot).as_mut().ok_or_else(unknown)?;

@@ -40,6 +40,8 @@ entry! {
         pub owner: AccountId,
         /// What was asked for.
         pub spec: JobSpec,
+        /// Its number, if it is a task of an array.
+        pub task: Option<u32>,
         /// What is locked for it now.
         pub escrow: Amount,
         /// When it was submitted.
@@ -260,6 +262,7 @@ impl JobEntry {
             owner,
             wanted: spec.tier.runs(),
             spec,
+            task: None,
             escrow,
             submitted,
             expires,

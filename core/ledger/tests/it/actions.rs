@@ -1,7 +1,7 @@
 //! Every action: what it does, and for every reason of failure that it does nothing.
 
 use crate::world::*;
-use tg_ledger::{ApplyError, MemoryView, UNBONDING_MAX, apply, keys};
+use tg_ledger::{ApplyError, UNBONDING_MAX, apply, keys};
 use tg_types::node::SLOTS_MAX;
 use tg_types::tx::NodeSet;
 use tg_types::{
@@ -452,23 +452,6 @@ fn job_action_that_fails_changes_nothing() {
     check_failure(&mut world, BOB, Action::CancelJob { job }, Reason::JobNotOwned);
     world.succeed(account(ALICE), Action::CancelJob { job });
     check_failure(&mut world, ALICE, Action::CancelJob { job }, Reason::JobClosed);
-}
-
-/// Goal: a job is never overwritten, even if two transactions had the same id. Method: a state
-/// that already holds the job, which no sequence of transactions reaches.
-#[test]
-fn job_with_a_taken_id_is_refused() {
-    let mut world = World::new();
-    let old = JobId::of(world.run(account(BOB), submit_one()).tx, 0);
-    let taken = world.job(&old).expect("queued");
-    for place in [0, 1] {
-        let tx = world.tx(account(ALICE), submit(vec![job_spec(1), job_spec(1)]));
-        let mut view: MemoryView = world.view.clone();
-        let id = keys::job(&JobId::of(tx.id(), place));
-        view.commit(&[(id, Some(taken.to_bytes()))].into());
-        let applied = apply(&world.rules, &view, &world.env, &[tx]).expect("admissible");
-        assert_eq!(applied.receipts[0].status, Status::Failed(Reason::JobExists));
-    }
 }
 
 #[test]

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["128 entries 4c83ac3a40f0817c84ccce2b158061dc698ccbc89b278a176981d8e89fbfe39c"]
+    expect!["128 entries 1642ebc1500d8c74c63ae7cff300dee642a7fa8ba2f9983620a08317383f33b0"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -1,6 +1,7 @@
 //! The whole path of a job: asked for, placed, run, checked, disputed, settled. Money is counted
 //! and every entry is held against the others after every block; see `audit`.
 
+mod arrays;
 mod checks;
 mod complaints;
 mod disputes;

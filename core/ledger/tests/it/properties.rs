@@ -7,7 +7,7 @@ use arbtest::arbitrary::{Result, Unstructured};
 use std::collections::BTreeMap;
 use tg_types::hash::sha256;
 use tg_types::ids::AccountId;
-use tg_types::tx::NodeSet;
+use tg_types::tx::{ArrayTasks, NodeSet};
 use tg_types::{
     Action, Amount, CheckedTx, DurationMs, Hash32, Height, IdempotencyId, JobId, JobSpec,
     JobStatus, KeyEscrow, Lane, List, Message, NetworkKind, NodeDescriptor, Nonce, Reason,
@@ -18,7 +18,7 @@ use tg_types::{
 type Endings = BTreeMap<Reason, u64>;
 
 /// Every way in which a transaction can end in the ledger.
-const LEDGER_ENDINGS: [Reason; 63] = [
+const LEDGER_ENDINGS: [Reason; 65] = [
     Reason::NonceTooLow,
     Reason::NonceTooHigh,
     Reason::FeeTooLow,
@@ -41,7 +41,6 @@ const LEDGER_ENDINGS: [Reason; 63] = [
     Reason::NotValidator,
     Reason::EpochWrong,
     Reason::ReportRepeated,
-    Reason::JobExists,
     Reason::JobUnknown,
     Reason::JobNotOwned,
     Reason::JobClosed,
@@ -80,6 +79,9 @@ const LEDGER_ENDINGS: [Reason; 63] = [
     Reason::ComplaintRepeated,
     Reason::ComplaintUnknown,
     Reason::VoteRepeated,
+    Reason::ArrayWrong,
+    Reason::ArrayNeedsCommand,
+    Reason::KeyInShares,
     Reason::TxTooLarge,
     Reason::Applied,
 ];
@@ -174,6 +176,11 @@ fn any_action(
                 epoch,
                 nodes: NodeSet::new(vec![node(0), node_id]).expect("two"),
             }
+        }
+        11 if u.ratio(1, 3)? => {
+            let tasks = ArrayTasks { first: u.arbitrary()?, count: u.int_in_range(0..=4)? };
+            let escrow_max = if u.ratio(1, 6)? { any_amount(u)? } else { Amount::CAP };
+            Action::SubmitArray { spec: any_spec(u)?, tasks, escrow_max, vouchers: List::default() }
         }
         11 | 12 => {
             let specs = (0..u.int_in_range(1..=2)?).map(|_| any_spec(u)).collect::<Result<_>>()?;
@@ -283,13 +290,18 @@ fn any_complaint(
 
 /// The action with vouchers as they should be, or with bad ones, or with none.
 fn any_vouchers(u: &mut Unstructured<'_>, world: &World, action: Action) -> Result<Action> {
-    if !matches!(action, Action::SubmitJobs { .. } | Action::RevealResults { .. }) {
+    let has_packages = matches!(
+        action,
+        Action::SubmitJobs { .. } | Action::SubmitArray { .. } | Action::RevealResults { .. }
+    );
+    if !has_packages {
         return Ok(action);
     }
     let fault = u.int_in_range(0..=12)?;
     let mut action = if fault == 0 { action } else { world.vouched(action) };
-    if let Action::SubmitJobs { vouchers, .. } | Action::RevealResults { vouchers, .. } =
-        &mut action
+    if let Action::SubmitJobs { vouchers, .. }
+    | Action::SubmitArray { vouchers, .. }
+    | Action::RevealResults { vouchers, .. } = &mut action
     {
         for voucher in vouchers.as_mut_slice() {
             let seats = if fault == 1 { &[0, 1][..] } else { &[0, 1, 3] };
@@ -373,6 +385,12 @@ fn any_block(
             let places = (0..).zip(specs.as_slice());
             jobs.extend(places.map(|(place, _)| JobId::of(receipt.tx, place)));
         }
+        if let (Action::SubmitArray { tasks, .. }, Status::Applied) =
+            (&tx.body().action, receipt.status)
+        {
+            let places = (0..).take(tasks.count.into());
+            jobs.extend(places.map(|place| JobId::of(receipt.tx, place)));
+        }
     }
     Ok(())
 }
@@ -416,8 +434,8 @@ fn histories_reach_almost_every_ending() {
         Reason::EvidenceLimit,
         Reason::ProgramLimit,
         Reason::UnbondingFull,
-        Reason::JobExists,
         Reason::NodesFull,
+        Reason::KeyInShares,
         Reason::TxTooLarge,
     ];
     let expected = LEDGER_ENDINGS.iter().filter(|reason| !special.contains(reason));

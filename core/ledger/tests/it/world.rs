@@ -371,6 +371,9 @@ impl World {
         if let Action::SubmitJobs { specs, .. } = &action {
             packages.extend(specs.as_slice().iter().map(JobSpec::package_ref));
         }
+        if let Action::SubmitArray { spec, .. } = &action {
+            packages.push(spec.package_ref());
+        }
         if let Action::RevealResults { results, .. } = &action {
             packages.extend(results.as_slice().iter().map(|it| it.result.package_ref()));
         }
@@ -382,6 +385,7 @@ impl World {
         let some = packages.chunks(32).map(|some| self.voucher(&[0, 1, 2], some.to_vec()));
         let some = List::new(some.collect()).expect("two at most");
         if let Action::SubmitJobs { vouchers, .. }
+        | Action::SubmitArray { vouchers, .. }
         | Action::RevealResults { vouchers, .. }
         | Action::ProveResult { vouchers, .. } = &mut action
         {

@@ -13,6 +13,7 @@ use crate::key::Signature;
 use crate::node::NodeDescriptor;
 use crate::voucher::{Voucher, Vouchers};
 use crate::wire;
+use std::ops::RangeInclusive;
 
 /// A note to whoever receives a transfer, such as an invoice's number.
 pub type Memo = Bytes<64>;
@@ -29,6 +30,9 @@ pub const PROGRAM_PIECES_MAX: u8 = 32;
 
 /// The most jobs that one transaction submits.
 pub const JOBS_PER_TX_MAX: usize = 32;
+
+/// The most tasks of an array that one transaction submits; a longer array takes several.
+pub const ARRAY_TASKS_MAX: u16 = 256;
 
 /// The most runs or checks that one transaction reports.
 pub const REPORTS_PER_TX_MAX: usize = 64;
@@ -53,6 +57,25 @@ pub const SHOWN_BYTES_MAX: usize = 2032 * 1024;
 /// The most bytes that show a result with its numbers in the clear. Proofs of models that fit a
 /// machine have 50 to 350 KB.
 pub const SHOWN_OPENLY_BYTES_MAX: usize = 496 * 1024;
+
+wire! {
+    /// Tasks of an array: jobs that differ in nothing but their numbers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ArrayTasks {
+        /// The number of the first.
+        pub first: u32,
+        /// How many there are: 1 to [`ARRAY_TASKS_MAX`].
+        pub count: u16,
+    }
+}
+
+impl ArrayTasks {
+    /// Their numbers; `None` if there are too few, too many, or one without a number.
+    pub fn numbers(self) -> Option<RangeInclusive<u32>> {
+        let last = self.first.checked_add(self.count.checked_sub(1)?.into())?;
+        (self.count <= ARRAY_TASKS_MAX).then_some(self.first..=last)
+    }
+}
 
 wire! {
     /// A commitment to what will be said about a job.
@@ -274,6 +297,17 @@ wire! {
             /// Of which job.
             job: JobId,
         } = 26,
+        /// Ask for an opaque job to be done several times, each time with another number.
+        SubmitArray {
+            /// What to do.
+            spec: JobSpec,
+            /// Which numbers.
+            tasks: ArrayTasks,
+            /// The most that may be locked for all of them together.
+            escrow_max: Amount,
+            /// That validators hold the package.
+            vouchers: Vouchers,
+        } = 27,
     }
 }
 
@@ -281,12 +315,31 @@ impl Action {
     /// The vouchers that come with it; most actions have none.
     pub fn vouchers(&self) -> &[Voucher] {
         if let Self::SubmitJobs { vouchers, .. }
+        | Self::SubmitArray { vouchers, .. }
         | Self::RevealResults { vouchers, .. }
         | Self::ProveResult { vouchers, .. } = self
         {
             return vouchers.as_slice();
         }
         &[]
+    }
+
+    /// How jobs are asked for by it, and how many in each way.
+    pub fn jobs(&self) -> impl Iterator<Item = (&JobSpec, u16)> {
+        let specs = if let Self::SubmitJobs { specs, .. } = self { specs.as_slice() } else { &[] };
+        let array = if let Self::SubmitArray { spec, tasks, .. } = self {
+            Some((spec, tasks.count))
+        } else {
+            None
+        };
+        specs.iter().map(|spec| (spec, 1)).chain(array)
+    }
+
+    /// Bytes that it does not have itself but makes everybody store: of all tasks but the first.
+    pub fn bytes_repeated(&self) -> u64 {
+        let Self::SubmitArray { spec, tasks, .. } = self else { return 0 };
+        let each = u64::try_from(spec.to_bytes().len()).unwrap_or(u64::MAX);
+        each.saturating_mul(u64::from(tasks.count).saturating_sub(1))
     }
 
     /// What verifying it takes, as it says itself; `None` if it proves no result.

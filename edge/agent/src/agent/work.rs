@@ -351,6 +351,7 @@ pub(crate) async fn run(
                 // Nodes of one process share a workshop, and may run replicas of one job.
                 name: format!("{job}-{node}"),
                 task,
+                number: entry.task,
                 result_key: entry.spec.result_key.hash,
                 wall,
             };

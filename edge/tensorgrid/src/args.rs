@@ -531,6 +531,17 @@ pub(crate) struct BenchSchedArguments {
     /// Of everything that is drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Measure placements through four validators instead
+    #[arg(long, conflicts_with_all = ["gpus", "queued", "decisions", "seed"])]
+    pub(crate) chain: bool,
+    /// Made-up nodes of that chain
+    #[arg(long, value_name = "N", default_value_t = 4_096, requires = "chain",
+          value_parser = clap::value_parser!(u32).range(4..=16_384))]
+    pub(crate) nodes: u32,
+    /// How long it is measured
+    #[arg(long, value_name = "S", default_value_t = 8, requires = "chain",
+          value_parser = clap::value_parser!(u64).range(2..=600))]
+    pub(crate) secs: u64,
 }
 
 /// `bench jct`

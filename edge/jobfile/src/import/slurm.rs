@@ -218,6 +218,11 @@ fn option(draft: &mut Draft, at: Position, name: &str, value: &str) {
             let why = "what the command prints comes with the result";
             draft.note(at, format!("`{path}`: {why}, not in {value:?}"));
         }
+        "array" => {
+            let why = "hand the file in with `run --array N`; a task finds its number, from 0 on, \
+                       in $TG_TASK instead of $SLURM_ARRAY_TASK_ID";
+            draft.note(at, format!("`{path}={value}`: {why}"));
+        }
         "deadline" => {
             let why = "has no time zone; set `deadline` as in 2026-12-01T08:00:00Z";
             draft.note(at, format!("`{path}={value}` {why}"));

@@ -100,6 +100,16 @@ fn slurm_options_are_noted_or_translated() {
 }
 
 #[test]
+fn slurm_array_says_how_to_run_it() {
+    for option in ["--array=0-9", "-a 0-9"] {
+        let text = format!("#!/bin/sh\n#SBATCH {option}\necho $SLURM_ARRAY_TASK_ID\n");
+        let imported = import::slurm(&text, "source").expect("imports");
+        let told = imported.notes.iter().find(|note| note.what.starts_with("`--array=0-9`"));
+        assert!(told.is_some_and(|note| note.what.contains("$TG_TASK")), "{:?}", imported.notes);
+    }
+}
+
+#[test]
 fn sources_without_work_are_refused() {
     for (importer, text, expected) in [
         (import::sdl as Importer, "services: {}", "no service with an image"),

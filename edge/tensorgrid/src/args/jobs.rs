@@ -97,6 +97,10 @@ pub(crate) struct RunJobArguments {
     /// The most it may cost in all, in TGRID; as quoted unless given
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) max: Option<Amount>,
+    /// Run a command so many times; each finds its number, from 0 on, in $TG_TASK, and what it
+    /// leaves goes to a folder of that name in --out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) array: Option<u32>,
     /// Do not wait for the result; `show` tells how far it is, `cp` gets it
     #[arg(long)]
     pub(crate) detach: bool,

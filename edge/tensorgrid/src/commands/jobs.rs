@@ -1,6 +1,7 @@
 //! Jobs from a client's side: what they cost, handing them in, how far they are, why they wait, and
 //! what they gave.
 
+mod array;
 mod complain;
 mod fetch;
 mod float;

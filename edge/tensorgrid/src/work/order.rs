@@ -27,7 +27,7 @@ use tg_tensor::judge::TensorJudge;
 use tg_tensor::trace::inputs_root;
 use tg_tensor::{Model, Tensor};
 use tg_types::hash::{Tag, tagged};
-use tg_types::tx::{PROGRAM_PIECES_MAX, ProgramPiece};
+use tg_types::tx::{ARRAY_TASKS_MAX, ArrayTasks, PROGRAM_PIECES_MAX, ProgramPiece};
 use tg_types::{
     AccountId, Action, Amount, Decode, DecodeError, DurationMs, Encode, Event, GenesisHash, Hash32,
     JobId, JobSpec, Kind, Lane, List, Message, Needs, PackageRef, ProgramFacts, Reason, ResultKey,
@@ -424,12 +424,48 @@ impl Client<'_> {
         count: usize,
         lane: Lane,
     ) -> Result<Vec<JobId>, OrderError> {
-        let nonce = files::random()?;
-        let result_secret = self.result_secret(&nonce);
-        let (salt, wrap) = (files::random()?, result_secret.public());
         if matches!(order.tier, Tier::Zk { .. }) && count != 1 {
             return Err(OrderError::HiddenOnce { jobs: count });
         }
+        let (spec, voucher) = self.seal(order, quote).await?;
+        self.hand_in(vec![spec; count], voucher, quote, lane).await
+    }
+
+    /// Hands in so many tasks of an array, numbered from 0 on, in as few transactions as can be.
+    /// They share one sealed package.
+    pub(crate) async fn submit_array(
+        &self,
+        order: &Order<'_>,
+        quote: &Quote,
+        tasks: u32,
+    ) -> Result<Vec<JobId>, OrderError> {
+        let (spec, voucher) = self.seal(order, quote).await?;
+        let mut jobs = Vec::new();
+        let mut first = 0;
+        while first < tasks {
+            let count = u16::try_from(tasks - first).unwrap_or(u16::MAX).min(ARRAY_TASKS_MAX);
+            let escrow_max = quote.charges.escrow.times(count.into());
+            let action = Action::SubmitArray {
+                spec: spec.clone(),
+                tasks: ArrayTasks { first, count },
+                escrow_max: escrow_max.map_err(|_| OrderError::Price)?,
+                vouchers: List::new(vec![voucher.clone()]).map_err(|_| OrderError::Price)?,
+            };
+            jobs.extend(self.send_jobs(action, count.into(), Lane::FIRST).await?);
+            first += u32::from(count);
+        }
+        Ok(jobs)
+    }
+
+    /// Seals what a job needs, has it kept, and says what to ask for.
+    async fn seal(
+        &self,
+        order: &Order<'_>,
+        quote: &Quote,
+    ) -> Result<(JobSpec, Voucher), OrderError> {
+        let nonce = files::random()?;
+        let result_secret = self.result_secret(&nonce);
+        let (salt, wrap) = (files::random()?, result_secret.public());
         let runs = self.gateway.params().jobs.runs_max();
         let tier = order.job.committed(order.tier, &salt, runs)?;
         let to = Recipient { salt, wrap, tier };
@@ -448,8 +484,7 @@ impl Client<'_> {
         };
         let Kept { package, voucher } = self.gateway.keep(seal, plain).await?;
         let spec = order.spec(work, package, result_key, quote.charges.pay);
-        let spec = JobSpec { tier, ..spec };
-        self.hand_in(vec![spec; count], voucher, quote, lane).await
+        Ok((JobSpec { tier, ..spec }, voucher))
     }
 
     /// Hands in once more what was asked for before, at a new price. Its package is fetched from
@@ -484,9 +519,19 @@ impl Client<'_> {
         let escrow_max = quote.charges.escrow.times(times).map_err(|_| OrderError::Price)?;
         let vouchers = List::new(vec![voucher]).map_err(|_| OrderError::Price)?;
         let action = Action::SubmitJobs { specs, escrow_max, vouchers };
+        self.send_jobs(action, count, lane).await
+    }
+
+    /// Sends what submits so many jobs; says their ids.
+    async fn send_jobs(
+        &self,
+        action: Action,
+        count: usize,
+        lane: Lane,
+    ) -> Result<Vec<JobId>, OrderError> {
         let nonce = self.gateway.nonce(self.account(), lane).await?;
         let (tx, _) = self.gateway.send(self.key, (lane, nonce), action).await?;
-        let places = 0..u8::try_from(count).unwrap_or(u8::MAX);
+        let places = (0..=u8::MAX).take(count);
         Ok(places.map(|place| JobId::of(tx, place)).collect())
     }
 

@@ -48,6 +48,33 @@ fn job_runs_elsewhere_and_costs_what_was_quoted() {
     assert_eq!(up.stop("INT").0.code(), Some(0));
 }
 
+/// Goal: a command is run with every number, each run is a job of its own, and what they leave is
+/// told apart. Method: tasks that write and say their numbers, of which one fails.
+#[test]
+fn array_runs_a_command_with_every_number() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0"]);
+    let out = home.path("out");
+    let script = "echo \"I am $TG_TASK\"; echo \"$TG_TASK\" > /out/number; test \"$TG_TASK\" != 2";
+    let run = ["--json", "run", "--array", "4", "-o", text(&out), "--", "sh", "-c", script];
+    let ran = home.run(&run).expect(1).json();
+    assert_eq!((&ran["done"], &ran["failed"]), (&3.into(), &1.into()), "{ran}");
+    let tasks = ran["tasks"].as_array().expect("a list");
+    for (number, task) in tasks.iter().enumerate() {
+        assert_eq!((&task["task"], &task["status"]), (&number.into(), &"settled".into()), "{ran}");
+        assert_eq!(task["stdout"], format!("I am {number}\n"));
+        let written = fs::read_to_string(out.join(number.to_string()).join("number"));
+        assert_eq!(written.expect("written"), format!("{number}\n"));
+    }
+    let words = home.run(&["run", "--array", "2", "--", "sh", "-c", "echo $TG_TASK"]).expect(0);
+    assert_eq!(words.out, "0: 0\n1: 1\n2 tasks are done and paid, 0 failed.\n");
+    let model = fixture("digits/digits.onnx");
+    let refused = home.run(&["run", &model, "--array", "2"]).expect(2);
+    assert!(refused.err.contains("$TG_TASK"), "{refused:?}");
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
 /// Goal: an audit by tiles goes through with nothing but what the provider shows, and is quoted and
 /// explained as one. Method: a network on which every result is drawn and every program counts as
 /// large.

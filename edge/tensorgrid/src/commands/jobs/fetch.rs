@@ -58,6 +58,16 @@ impl TaskTold {
     pub(super) fn exit(&self) -> Exit {
         if self.ended == WELL { Exit::Done } else { Exit::Failed }
     }
+
+    /// What it said line by line, each behind a mark, and how it ended if not well.
+    pub(super) fn lines(&self, mark: &str) -> String {
+        let mut text: String = self.stdout.lines().map(|line| format!("{mark}{line}\n")).collect();
+        if self.exit() != Exit::Done {
+            text.extend(self.stderr.lines().map(|line| format!("{mark}{line}\n")));
+            text.push_str(&format!("{mark}the program {}\n", self.ended));
+        }
+        text
+    }
 }
 
 /// What a program said, and how it ended if not well.

@@ -1,7 +1,7 @@
 //! `quote` and `run`
 
 use super::{
-    HINT, fetch, float,
+    HINT, array, fetch, float,
     plan::{Plan, What},
     showing, transfer,
 };
@@ -28,7 +28,7 @@ use tg_gateway::{KeyEscrow, TaskOutput};
 use tg_jobfile::Span;
 use tg_ledger::JobEntry;
 use tg_tensor::{Model, Program, Tensor, trace::tile_counts};
-use tg_types::{DurationMs, Extent, Hash32, JobId, JobStatus};
+use tg_types::{Amount, DurationMs, Extent, Hash32, JobId, JobStatus};
 
 #[derive(Serialize)]
 struct Quoted {
@@ -199,6 +199,9 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let mut plan = Plan::read(&arguments.options)?;
     check_online(&plan, arguments)?;
+    if arguments.array.is_some() {
+        array::check(&plan)?;
+    }
     let inputs = match &mut plan.what {
         What::Tensor { model, inputs, .. } => read_inputs(model, inputs)?,
         What::Float { model, inputs, order, .. } => {
@@ -210,14 +213,18 @@ pub(super) fn run(
     let order = plan.order(&inputs);
     let quote = session.runtime.block_on(order.quote(&session.gateway));
     let quote = quote.or_fail("there is no price for this", HINT)?;
-    check_price(&quote, &plan, arguments)?;
-    session.afford(quote.charges.escrow)?;
+    let escrow = array::escrow(&quote, arguments.array.unwrap_or(1))?;
+    check_price(escrow, &plan, arguments)?;
+    session.afford(escrow)?;
     // Nodes may ask for the key as soon as the job is on the chain.
     let handing = match plan.escrow {
         KeyEscrow::Validators => None,
         KeyEscrow::None => Some(Handing::start(session, *printer)?),
     };
-    let ran = hand_in(session, (&plan, arguments), (&order, &quote), printer);
+    let ran = match arguments.array {
+        Some(tasks) => array::run(session, (arguments, tasks), (&order, &quote), printer),
+        None => hand_in(session, (&plan, arguments), (&order, &quote), printer),
+    };
     if let Some(handing) = handing {
         handing.close(session);
     }
@@ -343,10 +350,10 @@ fn deliver(
 }
 
 /// Refuses a price above what was allowed.
-fn check_price(quote: &Quote, plan: &Plan, arguments: &RunJobArguments) -> Result<(), Failure> {
+fn check_price(escrow: Amount, plan: &Plan, arguments: &RunJobArguments) -> Result<(), Failure> {
     let max = arguments.max.or(plan.budget_max);
-    let Some(max) = max.filter(|max| *max < quote.charges.escrow) else { return Ok(()) };
-    let what = format!("the job costs up to {}, more than {max}", quote.charges.escrow);
+    let Some(max) = max.filter(|max| *max < escrow) else { return Ok(()) };
+    let what = format!("the job costs up to {escrow}, more than {max}");
     Err(Failure::new(what, "raise --max or budget.max, or ask for a lower --verify or --priority"))
 }
 

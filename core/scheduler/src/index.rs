@@ -19,7 +19,9 @@ mod hash;
 mod journal;
 mod keys;
 mod nodes;
+mod pages;
 mod ranked;
+mod sorted;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -36,11 +38,12 @@ pub use keys::{KEYS_MAX, Keys};
 
 use crate::catalogue::Catalogue;
 use crate::packing::{Mix, Shape};
-use cell::{Cell, Room};
+use cell::{Cell, Room, Top};
 use choose::Claim;
 use class::{Build, Hardware};
 use journal::{Journal, Undo};
 use nodes::Node;
+use pages::Pages;
 use ranked::Ranked;
 use std::collections::{BTreeMap, BTreeSet};
 use tasks::{Kind, Task};
@@ -61,11 +64,10 @@ pub struct Index {
     catalogue: Catalogue,
     builds: Vec<Build>,
     build_of: BTreeMap<Hardware, u32>,
-    rankings: Vec<choose::Rankings>,
+    rankings: choose::Rankings,
     rooms: Vec<Room>,
     cells: Vec<Cell>,
-    /// The most merit of a node in each cell.
-    tops: Vec<i16>,
+    tops: Vec<Top>,
     groups: Vec<Ranked>,
     groups_unused: Vec<u32>,
     nodes: Vec<Option<Box<Node>>>,
@@ -77,7 +79,7 @@ pub struct Index {
     /// Nodes that have left with tasks that are not queued again yet, by key.
     gone: BTreeMap<u64, u32>,
     fleet: BTreeMap<Shape, u64>,
-    tasks: BTreeMap<u64, Task>,
+    tasks: Pages<Task>,
     kinds: Vec<Kind>,
     kind_of: BTreeMap<TaskSpec, u32>,
     /// What was asked for last without being kept.
@@ -91,6 +93,10 @@ pub struct Index {
     mix: Mix,
     /// How often there was another mix.
     epoch: u64,
+    /// How often anything has changed by which places are bounded: mix, states or classes.
+    changes: u64,
+    /// How often it had when it last changed for a build.
+    changed: Vec<u64>,
     journal: Journal,
 }
 
@@ -107,7 +113,7 @@ impl Index {
             catalogue: Catalogue::builtin(),
             builds: Vec::new(),
             build_of: BTreeMap::new(),
-            rankings: Vec::new(),
+            rankings: choose::Rankings::default(),
             rooms: Vec::new(),
             cells: Vec::new(),
             tops: Vec::new(),
@@ -119,7 +125,7 @@ impl Index {
             holders: BTreeMap::new(),
             gone: BTreeMap::new(),
             fleet: BTreeMap::new(),
-            tasks: BTreeMap::new(),
+            tasks: Pages::default(),
             kinds: Vec::new(),
             kind_of: BTreeMap::new(),
             passing: None,
@@ -129,6 +135,8 @@ impl Index {
             usage: Usage::default(),
             mix: Mix::default(),
             epoch: 0,
+            changes: 0,
+            changed: Vec::new(),
             journal: Journal::default(),
         }
     }
@@ -176,7 +184,7 @@ impl Index {
                 Some(Decision::Place { task, node, slice })
             }
             None => {
-                let reason = self.reason(kind);
+                let reason = self.found_reason(kind);
                 self.block(kind);
                 Some(Decision::Queue { task, reason })
             }
@@ -257,5 +265,7 @@ impl Index {
     fn renew_mix(&mut self) {
         self.mix = self.usage.mix();
         self.epoch += 1;
+        self.changes += 1;
+        self.changed.fill(self.changes);
     }
 }

@@ -4,17 +4,21 @@
 //! a cell is worth to a task that takes this much is found once, as long as the learned mix stays
 //! the same. Whether a node has room is decided by what is really left of it.
 
+use super::choose::NEVER;
 use super::class::{Build, Traits, Zones};
 use super::hash::Digest;
+use super::sorted::Sorted;
 use crate::packing::{GPU_MILLI, GPUS_MAX, Machine, Mix};
 use crate::sharing::{Gpu, STEPS, Take, profiles};
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 /// Processor and memory are told apart in this many steps of what devices that are free would need
 /// if everything was used evenly.
 const LEVELS: u64 = 4;
 /// Shares are told apart in so many steps of a device.
 const SHARE_STEPS: u8 = 4;
+/// Classes of a cell are kept in blocks of so many, a few lines of memory.
+const BLOCK: usize = 16;
 /// The score counts in steps of 64 thousandths of a GPU: the mix has 16 bits behind the point.
 const STEP_BITS: u32 = 16 + 6;
 /// The largest score either way.
@@ -41,39 +45,51 @@ pub(super) struct Cell {
     /// Its place among the cells of its build.
     pub(super) place: u32,
     /// Classes with nodes in this state, the worthiest first.
-    pub(super) groups: Vec<Standing>,
-    /// The zones of these classes.
-    pub(super) zones: Zones,
+    pub(super) groups: Sorted<Standing, BLOCK>,
     zone_counts: Box<[u32; 64]>,
 }
 
 impl Cell {
     pub(super) fn new(key: CellKey, hash: u64, place: u32) -> Self {
-        let (groups, zones, zone_counts) = (Vec::new(), Zones::default(), Box::new([0; 64]));
-        Self { key, hash, place, groups, zones, zone_counts }
+        Self { key, hash, place, groups: Sorted::default(), zone_counts: Box::new([0; 64]) }
     }
 
-    /// Adds a class where its order says.
-    pub(super) fn insert(&mut self, place: usize, standing: Standing) {
+    /// Adds a class.
+    pub(super) fn insert(&mut self, standing: Standing, top: &mut Top) {
         let zone = Zones::place(&standing.traits);
         self.zone_counts[zone] += 1;
-        self.zones.0 |= 1 << zone;
-        self.groups.insert(place, standing);
+        top.zones.0 |= 1 << zone;
+        self.groups.insert(standing);
+        top.merit = top.merit.max(standing.merit);
     }
 
     /// Takes a class away.
-    pub(super) fn remove(&mut self, order: (Reverse<i16>, u32)) {
-        if let Ok(place) = self.groups.binary_search_by_key(&order, Standing::order) {
-            let zone = Zones::place(&self.groups.remove(place).traits);
-            self.zone_counts[zone] -= 1;
-            if self.zone_counts[zone] == 0 {
-                self.zones.0 &= !(1 << zone);
-            }
+    pub(super) fn remove(&mut self, standing: &Standing, top: &mut Top) {
+        let Some(removed) = self.groups.remove(standing) else { return };
+        let zone = Zones::place(&removed.traits);
+        self.zone_counts[zone] -= 1;
+        if self.zone_counts[zone] == 0 {
+            top.zones.0 &= !(1 << zone);
         }
+        top.merit = self.groups.first().map_or(NEVER, |standing| standing.merit);
     }
 }
 
-/// A class with nodes in a state.
+/// What of a cell tells that a task need not look into it. All cells' are side by side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Top {
+    /// The most merit of a class, [`NEVER`] if there is none.
+    pub(super) merit: i16,
+    /// The zones of all classes.
+    pub(super) zones: Zones,
+}
+
+impl Top {
+    /// That of a cell without nodes.
+    pub(super) const NONE: Self = Self { merit: NEVER, zones: Zones(0) };
+}
+
+/// A class with nodes in a state. The worthiest come first, and no two of a cell are equal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     /// What the class is worth to every task.
@@ -81,12 +97,33 @@ pub(super) struct Standing {
     pub(super) traits: Traits,
     pub(super) class: u32,
     pub(super) group: u32,
+    /// Of the class.
+    pub(super) hash: u64,
 }
 
 impl Standing {
-    /// The order in a cell.
-    pub(super) fn order(&self) -> (Reverse<i16>, u32) {
+    fn order(&self) -> (Reverse<i16>, u32) {
         (Reverse(self.merit), self.class)
+    }
+}
+
+impl PartialEq for Standing {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Standing {}
+
+impl PartialOrd for Standing {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Standing {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
     }
 }
 
@@ -207,6 +244,19 @@ impl CellKey {
         let part = parts.map(|(_, profile)| profile.milli()).max().unwrap_or(0);
         let share = u16::from(self.share_least()) * (GPU_MILLI / u16::from(STEPS));
         Devices { whole: self.whole, used: part.max(share) }
+    }
+
+    /// Whether every node has room, as far as devices are concerned; if not, some may all the same.
+    pub(super) fn surely_has(&self, build: &Build, take: Take) -> bool {
+        match take {
+            Take::None => true,
+            Take::Whole(count) => self.whole >= count,
+            Take::Part(profile) => {
+                let place = profiles(build.split).iter().position(|other| *other == profile);
+                self.whole > 0 || place.is_some_and(|place| self.parts & 1 << place != 0)
+            }
+            Take::Share(steps) => self.whole > 0 || self.share_least() >= steps,
+        }
     }
 
     /// What a cell is worth to a task that takes this much; `None` if it fits none of its nodes.

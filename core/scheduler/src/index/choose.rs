@@ -61,11 +61,12 @@ pub(super) struct Ranking {
     rated: Vec<(i16, u32)>,
 }
 
-/// The rankings of a build.
+/// The rankings of all builds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rankings {
     all: Vec<Ranking>,
-    number_of: BTreeMap<Want, u32>,
+    /// By build and what is taken of it.
+    number_of: BTreeMap<(u32, Want), u32>,
 }
 
 /// A build as a kind of task sees it.
@@ -76,6 +77,16 @@ pub(super) struct OnBuild {
     want: Want,
     /// The most that it is worth besides merit and what is left.
     base: i32,
+    /// The most merit that a class may have, and the most that any place may be worth. `None` if
+    /// surely no place will do; both are looked up when something of the build changes.
+    reach: Option<Reach>,
+}
+
+/// Bounds that only spare work.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    merit: i32,
+    score: i32,
 }
 
 /// A place for a task.
@@ -92,6 +103,8 @@ struct Group<'a> {
     class_hash: u64,
     offer: &'a OnBuild,
     build: &'a Build,
+    /// Whether all its nodes have room on their devices.
+    is_sure: bool,
     nodes: &'a [Option<Box<Node>>],
     excluded: &'a Keys,
 }
@@ -100,7 +113,7 @@ impl Group<'_> {
     /// Whether a node of it has room, and its owner is admitted.
     fn has_room(&self, slot: u32, admits: &impl Fn(u64) -> bool) -> bool {
         self.nodes[slot as usize].as_deref().is_some_and(|node| {
-            node.left.devices(self.offer.want.take, self.build).is_some()
+            (self.is_sure || node.left.devices(self.offer.want.take, self.build).is_some())
                 && !self.excluded.contains(node.offer.owner)
                 && admits(node.offer.owner)
         })
@@ -156,10 +169,10 @@ impl Build {
 
 impl Rankings {
     /// The number of the ranking for what a task takes, new or known.
-    fn number(&mut self, want: Want) -> u32 {
+    fn number(&mut self, build: u32, want: Want) -> u32 {
         let want = want.coarse();
         let all = &mut self.all;
-        *self.number_of.entry(want).or_insert_with(|| {
+        *self.number_of.entry((build, want)).or_insert_with(|| {
             all.push(Ranking { want, epoch: 0, all: Vec::new(), rated: Vec::new() });
             u32::try_from(all.len() - 1).expect("few kinds")
         })
@@ -173,20 +186,20 @@ impl Index {
         if kind.builds_seen == self.builds.len() {
             return;
         }
-        self.rankings.resize_with(self.builds.len(), Rankings::default);
-        for (number, build) in self.builds.iter().enumerate().skip(kind.builds_seen) {
+        for (number, build) in (0..).zip(&self.builds).skip(kind.builds_seen) {
             if build.hardware.suits(&kind.spec) {
                 let want = build.want(&kind.spec);
                 kind.offers.push(OnBuild {
-                    build: u32::try_from(number).expect("few builds"),
-                    ranking: self.rankings[number].number(want),
+                    build: number,
+                    ranking: self.rankings.number(number, want),
                     want,
                     base: build.base(&kind.spec),
+                    reach: None,
                 });
             }
         }
         kind.builds_seen = self.builds.len();
-        kind.offers.sort_by_key(|offer| Reverse(offer.base));
+        kind.looked = None;
     }
 
     /// The best place for a task.
@@ -194,7 +207,7 @@ impl Index {
         self.update(kind);
         let draw = scramble(number);
         let mut best = Best::NONE;
-        let data = self.tasks.get(&number).map_or(0, |task| task.data);
+        let data = self.tasks.get(number).map_or(0, |task| task.data);
         if data != 0 {
             self.consider_holders(kind, data, draw, &mut best);
         }
@@ -246,13 +259,43 @@ impl Index {
                 return;
             }
             let want = group.offer.want;
-            let has_room = |slot: u32| group.has_room(slot, &|_any| true);
+            // Most nodes need not be looked at.
+            let is_any = group.is_sure && group.excluded.as_slice().is_empty();
+            let has_room = |slot: u32| is_any || group.has_room(slot, &|_any| true);
             let picked = group.members.pick([want.cpu_milli, want.ram_mib], draw, has_room);
             if let Some(slot) = picked {
                 let found = Some(Found { slot, take: want.take });
                 *best = Best { score, tie, found };
             }
         });
+    }
+
+    /// Looks up bounds of what a kind of task can find on each build, if they may have changed, and
+    /// puts the builds that promise most first.
+    fn look_up(&mut self, kind: u32, meter: &Meter) {
+        let Self { builds, rankings, cells, mix, changed, changes, .. } = self;
+        let kind = &mut self.kinds[kind as usize];
+        if kind.looked == Some(*changes) {
+            return;
+        }
+        for offer in &mut kind.offers {
+            let since = changed[offer.build as usize];
+            if kind.looked.is_some_and(|looked| since <= looked) {
+                continue;
+            }
+            meter.add(1);
+            let build = &builds[offer.build as usize];
+            let ranking = &mut rankings.all[offer.ranking as usize];
+            ranking.update(build, mix, self.epoch, cells);
+            let best = ranking.rated.first().map(|(score, _)| i32::from(*score));
+            offer.reach = best.zip(build.merit_max(&kind.spec)).map(|(best, merit)| {
+                let score = best + offer.base + merit;
+                Reach { merit, score }
+            });
+        }
+        let most = |offer: &OnBuild| offer.reach.map(|reach| reach.score);
+        kind.offers.sort_by_key(|offer| Reverse(most(offer)));
+        kind.looked = Some(*changes);
     }
 
     /// Shows all groups that may be as good as the best so far.
@@ -263,31 +306,30 @@ impl Index {
         meter: &Meter,
         mut look: impl FnMut(&Group<'_>, i32, &mut Best),
     ) {
-        let Self { builds, rankings, cells, tops, rooms, mix, nodes, groups, .. } = self;
+        self.look_up(kind, meter);
+        let Self { builds, rankings, cells, tops, rooms, nodes, groups, .. } = self;
         let kind = &self.kinds[kind as usize];
         for offer in &kind.offers {
             meter.add(1);
+            let Some(reach) = offer.reach.filter(|reach| reach.score >= best.score) else { break };
             if !rooms[offer.build as usize].may_have(offer.want.take) {
                 continue;
             }
             let build = &builds[offer.build as usize];
-            let Some(merit_max) = build.merit_max(&kind.spec) else { continue };
-            let ranking = &mut rankings[offer.build as usize].all[offer.ranking as usize];
-            ranking.update(build, mix, self.epoch, cells);
+            let ranking = &rankings.all[offer.ranking as usize];
             for (cell_score, cell) in &ranking.rated {
                 let most = i32::from(*cell_score) + offer.base;
-                if most + merit_max < best.score {
+                if most + reach.merit < best.score {
                     break;
                 }
                 let top = tops[*cell as usize];
-                if top == NEVER || most + i32::from(top) < best.score {
+                let is_reached = most + i32::from(top.merit) >= best.score;
+                if top.merit == NEVER || !is_reached || !top.zones.meet(kind.zones) {
                     continue;
                 }
                 let cell = &cells[*cell as usize];
-                if !cell.zones.meet(kind.zones) {
-                    continue;
-                }
-                for standing in &cell.groups {
+                let is_sure = cell.key.surely_has(build, offer.want.take);
+                for standing in cell.groups.iter() {
                     if most + i32::from(standing.merit) < best.score {
                         break;
                     }
@@ -297,11 +339,16 @@ impl Index {
                     if score < best.score {
                         continue;
                     }
-                    let class_hash = build.classes[standing.class as usize].hash;
-                    let members = &groups[standing.group as usize];
-                    let (cell_hash, excluded) = (cell.hash, &kind.spec.excluded);
-                    let group =
-                        Group { members, cell_hash, class_hash, offer, build, nodes, excluded };
+                    let group = Group {
+                        members: &groups[standing.group as usize],
+                        cell_hash: cell.hash,
+                        class_hash: standing.hash,
+                        offer,
+                        build,
+                        is_sure,
+                        nodes,
+                        excluded: &kind.spec.excluded,
+                    };
                     look(&group, score, best);
                 }
             }
@@ -325,8 +372,7 @@ impl Index {
             if !is_allowed || !node.left.fits(&offer.want, build) {
                 continue;
             }
-            let rankings = &mut self.rankings[offer.build as usize];
-            let ranking = &mut rankings.all[offer.ranking as usize];
+            let ranking = &mut self.rankings.all[offer.ranking as usize];
             ranking.update(build, &self.mix, self.epoch, &self.cells);
             let rated = ranking.all[self.cells[cell as usize].place as usize];
             let score =

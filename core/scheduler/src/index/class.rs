@@ -50,8 +50,8 @@ pub(super) struct Class {
 }
 
 /// The best that classes of a build have had: bounds that only spare work.
-#[derive(Clone, Copy, Debug)]
-struct Reach {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
     merit: i16,
     speed: u8,
     price: u8,
@@ -120,7 +120,7 @@ pub(super) struct Build {
     /// Of the hardware.
     pub(super) hash: u64,
     /// The best that any class has had.
-    reach: Reach,
+    pub(super) reach: Reach,
     /// Whether a kind of task that could run here may be waiting for room.
     pub(super) has_blocked: bool,
 }
@@ -316,10 +316,16 @@ impl Build {
         *count = if is_more { *count + 1 } else { *count - 1 };
     }
 
+    /// Whether there are nodes of a class.
+    pub(super) fn is_present(&self, class: u32) -> bool {
+        self.counts.get(class as usize).is_some_and(|count| *count > 0)
+    }
+
     /// The classes of which there are nodes.
-    pub(super) fn present(&self) -> impl Iterator<Item = &Traits> {
-        let counted = self.classes.iter().zip(&self.counts).filter(|(_, count)| **count > 0);
-        counted.map(|(class, _)| &class.traits)
+    pub(super) fn present(&self) -> impl Iterator<Item = (u32, &Traits)> {
+        let counted = (0..).zip(self.classes.iter().zip(&self.counts));
+        let present = counted.filter(|(_, (_, count))| **count > 0);
+        present.map(|(class, (found, _))| (class, &found.traits))
     }
 
     /// The most merit that any class has had that may run a task; `None` if surely none may.

@@ -104,7 +104,7 @@ impl Index {
             .collect();
         nodes.sort_unstable_by_key(|fact| fact.node);
         let tasks = self.tasks.iter().map(|(number, task)| TaskFact {
-            task: TaskId { number: *number },
+            task: TaskId { number },
             spec: TaskSpec { data: task.data, ..self.kinds[task.kind as usize].spec.clone() },
             at: task.at.map(|at| (self.node(at.slot).id, at.slice())),
         });
@@ -159,7 +159,7 @@ impl Index {
 
     fn restore_fact(&mut self, fact: TaskFact) -> Result<(), FactsError> {
         let TaskFact { task, spec, at } = fact;
-        if self.tasks.contains_key(&task.number) || spec.check().is_err() {
+        if self.tasks.get(task.number).is_some() || spec.check().is_err() {
             return Err(FactsError::Task(task));
         }
         let data = spec.data;

@@ -1,13 +1,11 @@
 //! Nodes come, change and go.
 
-use super::cell::{Cell, CellKey, Left, Room, Standing};
-use super::choose::NEVER;
+use super::cell::{Cell, CellKey, Left, Room, Standing, Top};
 use super::class::{Build, Class, Hardware, Traits};
 use super::facts::{Decision, EventError, NodeOffer, TaskId};
 use super::journal::Undo;
 use super::ranked::Member;
 use super::{Index, tasks};
-use std::cmp::Reverse;
 use tg_types::NodeId;
 
 /// In no group.
@@ -164,7 +162,7 @@ impl Index {
         let slot = *self.gone.values().next()?;
         let node = self.node(slot);
         let (id, number) = (node.id, *node.tasks.first()?);
-        let task = *self.tasks.get(&number)?;
+        let task = *self.tasks.get(number)?;
         self.release(number, Some(super::Task { at: None, ..task }));
         self.drop_gone(slot);
         Some(Decision::Requeue { task: TaskId { number }, node: id })
@@ -192,6 +190,7 @@ impl Index {
         let build = u32::try_from(self.builds.len()).expect("few builds");
         self.builds.push(Build::new(hardware, &self.catalogue));
         self.rooms.push(Room::default());
+        self.changed.push(self.changes);
         self.build_of.insert(hardware, build);
         build
     }
@@ -200,7 +199,12 @@ impl Index {
     fn enlist(&mut self, slot: u32) {
         let node = self.nodes[slot as usize].as_deref_mut().expect("it was just put there");
         let build = &mut self.builds[node.build as usize];
+        let reach = build.reach;
         node.class = build.class(Traits::of(&node.offer));
+        if build.reach != reach {
+            self.changes += 1;
+            self.changed[node.build as usize] = self.changes;
+        }
         if !node.is_gone {
             build.count(node.class, true);
             *self.fleet.entry(build.hardware.shape()).or_default() += 1;
@@ -251,9 +255,11 @@ impl Index {
                 let cell = u32::try_from(self.cells.len()).expect("few cells");
                 let place = u32::try_from(build.cells.len()).expect("few cells");
                 self.cells.push(Cell::new(key, key.hash(build.hash), place));
-                self.tops.push(NEVER);
+                self.tops.push(Top::NONE);
                 build.cell_of.insert(key, cell);
                 build.cells.push(cell);
+                self.changes += 1;
+                self.changed[node.build as usize] = self.changes;
                 cell
             }
         };
@@ -261,17 +267,16 @@ impl Index {
         if found.groups.is_empty() {
             self.rooms[node.build as usize].count(&key, true);
         }
-        let Class { merit, traits, .. } = build.classes[node.class as usize];
-        let mut standing = Standing { merit, traits, class: node.class, group: NONE };
-        let group = match found.groups.binary_search_by_key(&standing.order(), Standing::order) {
-            Ok(place) => found.groups[place].group,
-            Err(place) => {
+        let Class { merit, traits, hash } = build.classes[node.class as usize];
+        let mut standing = Standing { merit, traits, class: node.class, group: NONE, hash };
+        let group = match found.groups.find(&standing) {
+            Some(known) => known.group,
+            None => {
                 standing.group = self.groups_unused.pop().unwrap_or_else(|| {
                     self.groups.push(super::Ranked::default());
                     u32::try_from(self.groups.len() - 1).expect("few groups")
                 });
-                found.insert(place, standing);
-                self.tops[cell as usize] = found.groups[0].merit;
+                found.insert(standing, &mut self.tops[cell as usize]);
                 standing.group
             }
         };
@@ -290,11 +295,11 @@ impl Index {
         if group.is_empty() {
             self.groups_unused.push(node.group);
             let cell = &mut self.cells[node.cell as usize];
-            let merit = self.builds[node.build as usize].classes[node.class as usize].merit;
-            cell.remove((Reverse(merit), node.class));
-            let top = cell.groups.first().map(|standing| standing.merit);
-            self.tops[node.cell as usize] = top.unwrap_or(NEVER);
-            if top.is_none() {
+            let class = &self.builds[node.build as usize].classes[node.class as usize];
+            let &Class { merit, traits, hash } = class;
+            let standing = Standing { merit, traits, class: node.class, group: node.group, hash };
+            cell.remove(&standing, &mut self.tops[node.cell as usize]);
+            if cell.groups.is_empty() {
                 self.rooms[node.build as usize].count(&cell.key, false);
             }
         }

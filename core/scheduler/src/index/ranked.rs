@@ -1,5 +1,7 @@
 //! Nodes in the same state, ordered so that any place can be found without passing the others.
 
+use super::sorted::Sorted;
+
 /// A node in a group. What is left of processor and memory orders them, then their ids: nothing
 /// depends on when a node came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,48 +13,59 @@ pub(super) struct Member {
     pub(super) slot: u32,
 }
 
-/// Members of a block. Larger ones take longer to change, smaller ones longer to pass.
+/// Members of a block.
 const BLOCK: usize = 128;
 
-/// Members in order, in blocks of which none is empty.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ranked {
-    blocks: Vec<Vec<Member>>,
+/// Members in order.
+#[derive(Clone, Debug)]
+pub(super) enum Ranked {
+    /// Most groups have one node.
+    One(Member),
+    Many(Sorted<Member, BLOCK>),
+}
+
+impl Default for Ranked {
+    fn default() -> Self {
+        Self::Many(Sorted::default())
+    }
 }
 
 impl Ranked {
     pub(super) fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
+        match self {
+            Self::One(_) => false,
+            Self::Many(members) => members.is_empty(),
+        }
     }
 
     pub(super) fn insert(&mut self, member: Member) {
-        let after = self.blocks.partition_point(|block| block[0] <= member);
-        let Some(block) = self.blocks.get_mut(after.saturating_sub(1)) else {
-            self.blocks.push(vec![member]);
-            return;
-        };
-        block.insert(block.partition_point(|other| *other < member), member);
-        if block.len() > BLOCK {
-            let tail = block.split_off(BLOCK / 2);
-            self.blocks.insert(after.max(1), tail);
+        match self {
+            Self::One(first) => {
+                let mut members = Sorted::default();
+                members.insert(*first);
+                members.insert(member);
+                *self = Self::Many(members);
+            }
+            Self::Many(members) if members.is_empty() => *self = Self::One(member),
+            Self::Many(members) => members.insert(member),
         }
     }
 
     pub(super) fn remove(&mut self, member: Member) {
-        let after = self.blocks.partition_point(|block| block[0] <= member);
-        let at = after.saturating_sub(1);
-        let Some(block) = self.blocks.get_mut(at) else { return };
-        if let Ok(place) = block.binary_search(&member) {
-            block.remove(place);
-            if block.is_empty() {
-                self.blocks.remove(at);
-            }
+        match self {
+            Self::One(first) if *first == member => *self = Self::default(),
+            Self::One(_) => {}
+            Self::Many(members) => drop(members.remove(&member)),
         }
     }
 
     /// All of them, in order.
     pub(super) fn members(&self) -> impl Iterator<Item = &Member> {
-        self.blocks.iter().flatten()
+        let (one, many) = match self {
+            Self::One(member) => (Some(member), None),
+            Self::Many(members) => (None, Some(members.iter())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
     }
 
     /// One of those with the least processor and then memory that is enough, chosen by the draw
@@ -64,40 +77,29 @@ impl Ranked {
         is_allowed: impl Fn(u32) -> bool,
     ) -> Option<u32> {
         let [cpu_milli, ram_mib] = needed;
-        let mut from = self.place(Member { cpu_milli, ram_mib: 0, key: 0, slot: 0 });
-        while let Some(first) = self.get(from) {
+        let members = match self {
+            Self::One(member) => {
+                let is_enough = member.cpu_milli >= cpu_milli && member.ram_mib >= ram_mib;
+                return (is_enough && is_allowed(member.slot)).then_some(member.slot);
+            }
+            Self::Many(members) => members,
+        };
+        let mut from = members.place(&Member { cpu_milli, ram_mib: 0, key: 0, slot: 0 });
+        while let Some(first) = members.get(from) {
             if first.ram_mib < ram_mib {
                 let next = Member { ram_mib, key: 0, slot: 0, ..*first };
-                from = self.place(next).max(from + 1);
+                from = members.place(&next).max(from + 1);
                 continue;
             }
             let last = Member { key: u64::MAX, slot: u32::MAX, ..*first };
-            let count = self.place(last) - from;
+            let count = members.place(&last) - from;
             let turn = usize::try_from(draw % count as u64).unwrap_or(0);
             let ring = (turn..count).chain(0..turn);
-            let allowed = ring.filter_map(|at| self.get(from + at)).map(|member| member.slot);
+            let allowed = ring.filter_map(|at| members.get(from + at)).map(|member| member.slot);
             if let Some(slot) = allowed.into_iter().find(|slot| is_allowed(*slot)) {
                 return Some(slot);
             }
             from += count;
-        }
-        None
-    }
-
-    /// How many come before this one.
-    fn place(&self, member: Member) -> usize {
-        let after = self.blocks.partition_point(|block| block[0] < member);
-        let Some(at) = after.checked_sub(1) else { return 0 };
-        let before: usize = self.blocks[..at].iter().map(Vec::len).sum();
-        before + self.blocks[at].partition_point(|other| *other < member)
-    }
-
-    fn get(&self, mut place: usize) -> Option<&Member> {
-        for block in &self.blocks {
-            match block.get(place) {
-                Some(member) => return Some(member),
-                None => place -= block.len(),
-            }
         }
         None
     }

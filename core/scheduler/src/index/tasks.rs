@@ -5,12 +5,15 @@ use super::choose::Found;
 use super::class::Zones;
 use super::facts::{EventError, Refusal, Slice, TaskId, TaskSpec, Wait};
 use super::journal::Undo;
+use super::sorted::Sorted;
 use super::usage::rounded;
 use super::{Index, QUEUE_MAX};
 use crate::packing::{Demand, Gpus, Models};
 use crate::sharing::{Gpu, Take};
-use std::collections::BTreeSet;
 use tg_types::NodeId;
+
+/// Tasks that wait are kept in blocks of so many.
+const BLOCK: usize = 64;
 
 /// A task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +44,12 @@ pub(super) struct Kind {
     /// The builds that suit it, as far as they were looked at.
     pub(super) offers: Vec<super::choose::OnBuild>,
     pub(super) builds_seen: usize,
-    waiting: BTreeSet<u64>,
+    /// How much had changed when bounds were looked up for it.
+    pub(super) looked: Option<u64>,
+    /// A class that is admitted, by its build: as long as one of its nodes is there, tasks wait
+    /// because it is busy.
+    admitted: Option<(u32, u32)>,
+    waiting: Sorted<u64, BLOCK>,
     is_blocked: bool,
     /// Under which task it is listed to be tried.
     listed: Option<u64>,
@@ -67,7 +75,7 @@ impl At {
 
 impl Index {
     pub(super) fn queue(&mut self, task: TaskId, spec: TaskSpec) -> Result<(), EventError> {
-        if self.tasks.contains_key(&task.number) {
+        if self.tasks.get(task.number).is_some() {
             return Err(EventError::TaskKnown);
         }
         if self.waiting >= QUEUE_MAX {
@@ -120,7 +128,7 @@ impl Index {
     }
 
     pub(super) fn finish(&mut self, task: TaskId) -> Result<(), EventError> {
-        let at = self.tasks.get(&task.number).ok_or(EventError::TaskUnknown)?.at;
+        let at = self.tasks.get(task.number).ok_or(EventError::TaskUnknown)?.at;
         if let Some(at) = at {
             self.release(task.number, None);
             self.drop_gone(at.slot);
@@ -131,7 +139,7 @@ impl Index {
     }
 
     pub(super) fn fail(&mut self, task: TaskId, owner: u64) -> Result<(), EventError> {
-        let found = *self.tasks.get(&task.number).ok_or(EventError::TaskUnknown)?;
+        let found = *self.tasks.get(task.number).ok_or(EventError::TaskUnknown)?;
         let at = found.at.ok_or(EventError::TaskWaits)?;
         let mut spec = self.kinds[found.kind as usize].spec.clone();
         spec.excluded = spec.excluded.with(owner);
@@ -142,7 +150,7 @@ impl Index {
     }
 
     pub(super) fn adjust(&mut self, task: TaskId, spec: TaskSpec) -> Result<(), EventError> {
-        let found = *self.tasks.get(&task.number).ok_or(EventError::TaskUnknown)?;
+        let found = *self.tasks.get(task.number).ok_or(EventError::TaskUnknown)?;
         let data = spec.data;
         let kind = self.checked_kind(spec)?;
         let mark = self.begin();
@@ -188,7 +196,9 @@ impl Index {
             demand,
             offers: Vec::new(),
             builds_seen: 0,
-            waiting: BTreeSet::new(),
+            looked: None,
+            admitted: None,
+            waiting: Sorted::default(),
             is_blocked: false,
             listed: None,
         }
@@ -196,7 +206,7 @@ impl Index {
 
     /// Puts a task where the search has found room.
     pub(super) fn place(&mut self, number: u64, found: Found) -> (NodeId, Slice) {
-        let task = *self.tasks.get(&number).expect("a task that is placed is there");
+        let task = *self.tasks.get(number).expect("a task that is placed is there");
         let spec = &self.kinds[task.kind as usize].spec;
         let (cpu_milli, ram_mib) = (spec.cpu_milli, spec.ram_mib);
         let node = self.node(found.slot);
@@ -219,7 +229,7 @@ impl Index {
 
     /// Gives back what a task has; it is something else then, or nothing.
     pub(super) fn release(&mut self, number: u64, next: Option<Task>) {
-        let task = *self.tasks.get(&number).expect("a task that is released is there");
+        let task = *self.tasks.get(number).expect("a task that is released is there");
         let Some(at) = task.at else { return };
         let spec = &self.kinds[task.kind as usize].spec;
         let (cpu_milli, ram_mib) = (spec.cpu_milli, spec.ram_mib);
@@ -248,7 +258,7 @@ impl Index {
 
     /// Sets a task, so that it can be undone.
     fn put_task(&mut self, number: u64, task: Option<Task>) {
-        let old = self.tasks.get(&number).copied();
+        let old = self.tasks.get(number).copied();
         self.journal.push(Undo::Task(number, old));
         self.set_task(number, task);
         let Some(old) = old else { return };
@@ -262,11 +272,7 @@ impl Index {
 
     /// Sets a task and all lists that it is in.
     pub(super) fn set_task(&mut self, number: u64, task: Option<Task>) {
-        let old = match task {
-            Some(task) => self.tasks.insert(number, task),
-            None => self.tasks.remove(&number),
-        };
-        if let Some(old) = old {
+        if let Some(old) = self.tasks.set(number, task) {
             match old.at {
                 Some(at) => {
                     let tasks = &mut self.node_mut(at.slot).tasks;
@@ -333,24 +339,45 @@ impl Index {
 
     /// What a kind of task waits for.
     pub(super) fn reason(&self, kind: u32) -> Wait {
-        let spec = &self.kinds[kind as usize].spec;
-        let suited = self.builds.iter().filter(|build| build.hardware.suits(spec));
-        let rules = suited.flat_map(|build| {
-            build.present().map(|traits| traits.admit(spec).err().unwrap_or(Wait::Busy))
-        });
+        match self.nearest(kind) {
+            Ok(_) => Wait::Busy,
+            Err(nearest) => nearest,
+        }
+    }
+
+    /// The same, where the answer is kept to be found sooner the next time.
+    pub(super) fn found_reason(&mut self, kind: u32) -> Wait {
+        let nearest = self.nearest(kind);
+        self.kinds[kind as usize].admitted = nearest.ok();
+        nearest.err().unwrap_or(Wait::Busy)
+    }
+
+    /// A build and class that are admitted, or the rule that is nearest to admitting one.
+    fn nearest(&self, kind: u32) -> Result<(u32, u32), Wait> {
+        let Kind { spec, admitted, .. } = &self.kinds[kind as usize];
+        if let Some((build, class)) = *admitted
+            && self.builds[build as usize].is_present(class)
+        {
+            return Ok((build, class));
+        }
         let mut nearest = Wait::Hardware;
-        for rule in rules {
-            nearest = nearest.max(rule);
-            if nearest == Wait::Busy {
-                break;
+        for (number, build) in (0..).zip(&self.builds) {
+            if !build.hardware.suits(spec) {
+                continue;
+            }
+            for (class, traits) in build.present() {
+                match traits.admit(spec) {
+                    Ok(()) => return Ok((number, class)),
+                    Err(rule) => nearest = nearest.max(rule),
+                }
             }
         }
-        nearest
+        Err(nearest)
     }
 
     /// Why a task waits; `None` if it does not, or was not tried yet.
     pub fn why(&self, task: TaskId) -> Option<Wait> {
-        let found = self.tasks.get(&task.number).filter(|found| found.at.is_none())?;
+        let found = self.tasks.get(task.number).filter(|found| found.at.is_none())?;
         let kind = &self.kinds[found.kind as usize];
         kind.is_blocked.then(|| self.reason(found.kind))
     }

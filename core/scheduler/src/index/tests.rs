@@ -194,7 +194,7 @@ fn sim_place_is_the_best_of_a_full_search() {
                 let _refused_is_fine = index.apply(event);
             }
             while let Some((number, kind)) = index.ready.first().copied() {
-                let has_data = index.tasks[&number].data != 0;
+                let has_data = index.tasks.get(number).expect("it waits").data != 0;
                 let most = searched(&index, kind, None);
                 let found = index.choose(number, kind);
                 let score = found.and_then(|found| searched(&index, kind, Some(found.slot)));

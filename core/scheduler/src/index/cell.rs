@@ -5,7 +5,7 @@
 //! the same. Whether a node has room is decided by what is really left of it.
 
 use super::choose::NEVER;
-use super::class::{Build, Traits, Zones};
+use super::class::{Build, Class, Traits, Zones};
 use super::hash::Digest;
 use super::sorted::Sorted;
 use crate::packing::{GPU_MILLI, GPUS_MAX, Machine, Mix};
@@ -56,9 +56,8 @@ impl Cell {
 
     /// Adds a class.
     pub(super) fn insert(&mut self, standing: Standing, top: &mut Top) {
-        let zone = Zones::place(&standing.traits);
-        self.zone_counts[zone] += 1;
-        top.zones.0 |= 1 << zone;
+        self.zone_counts[usize::from(standing.zone)] += 1;
+        top.zones.0 |= 1 << standing.zone;
         self.groups.insert(standing);
         top.merit = top.merit.max(standing.merit);
     }
@@ -66,10 +65,10 @@ impl Cell {
     /// Takes a class away.
     pub(super) fn remove(&mut self, standing: &Standing, top: &mut Top) {
         let Some(removed) = self.groups.remove(standing) else { return };
-        let zone = Zones::place(&removed.traits);
-        self.zone_counts[zone] -= 1;
-        if self.zone_counts[zone] == 0 {
-            top.zones.0 &= !(1 << zone);
+        let count = &mut self.zone_counts[usize::from(removed.zone)];
+        *count -= 1;
+        if *count == 0 {
+            top.zones.0 &= !(1 << removed.zone);
         }
         top.merit = self.groups.first().map_or(NEVER, |standing| standing.merit);
     }
@@ -95,6 +94,8 @@ pub(super) struct Standing {
     /// What the class is worth to every task.
     pub(super) merit: i16,
     pub(super) traits: Traits,
+    /// The place of its bit among [`Zones`].
+    pub(super) zone: u8,
     pub(super) class: u32,
     pub(super) group: u32,
     /// Of the class.
@@ -102,6 +103,11 @@ pub(super) struct Standing {
 }
 
 impl Standing {
+    pub(super) fn new(build: &Build, class: u32, group: u32) -> Self {
+        let Class { merit, traits, hash } = build.classes[class as usize];
+        Self { merit, traits, zone: Zones::place(&traits), class, group, hash }
+    }
+
     fn order(&self) -> (Reverse<i16>, u32) {
         (Reverse(self.merit), self.class)
     }

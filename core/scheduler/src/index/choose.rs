@@ -278,12 +278,14 @@ impl Index {
         if kind.looked == Some(*changes) {
             return;
         }
+        let mut is_sorted = true;
         for offer in &mut kind.offers {
             let since = changed[offer.build as usize];
             if kind.looked.is_some_and(|looked| since <= looked) {
                 continue;
             }
             meter.add(1);
+            is_sorted = false;
             let build = &builds[offer.build as usize];
             let ranking = &mut rankings.all[offer.ranking as usize];
             ranking.update(build, mix, self.epoch, cells);
@@ -293,8 +295,10 @@ impl Index {
                 Reach { merit, score }
             });
         }
-        let most = |offer: &OnBuild| offer.reach.map(|reach| reach.score);
-        kind.offers.sort_by_key(|offer| Reverse(most(offer)));
+        if !is_sorted {
+            let most = |offer: &OnBuild| offer.reach.map(|reach| reach.score);
+            kind.offers.sort_by_key(|offer| Reverse(most(offer)));
+        }
         kind.looked = Some(*changes);
     }
 
@@ -334,6 +338,9 @@ impl Index {
                         break;
                     }
                     meter.add(1);
+                    if !kind.zones.contain(standing.zone) {
+                        continue;
+                    }
                     let Ok(away) = standing.traits.away(&kind.spec) else { continue };
                     let score = most + i32::from(standing.merit) - away;
                     if score < best.score {

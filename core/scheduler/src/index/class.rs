@@ -79,10 +79,10 @@ impl Zones {
     const TRUST: u8 = 4;
 
     /// The place of the bit of a class.
-    pub(super) fn place(traits: &Traits) -> usize {
+    pub(super) fn place(traits: &Traits) -> u8 {
         let trust = traits.trust.min(Self::TRUST - 1);
         let secrecy = traits.privacy & 1;
-        usize::from((traits.region / 8 * Self::TRUST + trust) * 2 + secrecy)
+        (traits.region / 8 * Self::TRUST + trust) * 2 + secrecy
     }
 
     /// All bits of classes that may run a task.
@@ -95,6 +95,11 @@ impl Zones {
             }
         }
         Self(zones)
+    }
+
+    /// Whether the bit of a class is among them.
+    pub(super) const fn contain(self, place: u8) -> bool {
+        self.0 >> place & 1 != 0
     }
 
     /// Whether they have a bit in common.

@@ -1,7 +1,7 @@
 //! Nodes come, change and go.
 
 use super::cell::{Cell, CellKey, Left, Room, Standing, Top};
-use super::class::{Build, Class, Hardware, Traits};
+use super::class::{Build, Hardware, Traits};
 use super::facts::{Decision, EventError, NodeOffer, TaskId};
 use super::journal::Undo;
 use super::ranked::Member;
@@ -267,8 +267,7 @@ impl Index {
         if found.groups.is_empty() {
             self.rooms[node.build as usize].count(&key, true);
         }
-        let Class { merit, traits, hash } = build.classes[node.class as usize];
-        let mut standing = Standing { merit, traits, class: node.class, group: NONE, hash };
+        let mut standing = Standing::new(build, node.class, NONE);
         let group = match found.groups.find(&standing) {
             Some(known) => known.group,
             None => {
@@ -295,9 +294,8 @@ impl Index {
         if group.is_empty() {
             self.groups_unused.push(node.group);
             let cell = &mut self.cells[node.cell as usize];
-            let class = &self.builds[node.build as usize].classes[node.class as usize];
-            let &Class { merit, traits, hash } = class;
-            let standing = Standing { merit, traits, class: node.class, group: node.group, hash };
+            let build = &self.builds[node.build as usize];
+            let standing = Standing::new(build, node.class, node.group);
             cell.remove(&standing, &mut self.tops[node.cell as usize]);
             if cell.groups.is_empty() {
                 self.rooms[node.build as usize].count(&cell.key, false);

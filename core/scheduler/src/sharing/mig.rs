@@ -91,50 +91,78 @@ impl Profile {
     }
 }
 
+/// What has room beside memory slices that are taken, for every set of them: these are asked for
+/// at every decision.
+struct Rooms {
+    /// The kinds that have room, as bits.
+    kinds: [u8; 256],
+    /// The compute slices of all partitions that could begin somewhere, one at a time.
+    places: [u8; 256],
+    /// The most compute slices of partitions that lie side by side.
+    compute: [u8; 256],
+}
+
+static NONE_ROOMS: Rooms = rooms(Split::None);
+static FOUR_ROOMS: Rooms = rooms(Split::Mig4);
+static SEVEN_ROOMS: Rooms = rooms(Split::Mig7);
+
+const fn rooms_of(split: Split) -> &'static Rooms {
+    match split {
+        Split::None => &NONE_ROOMS,
+        Split::Mig4 => &FOUR_ROOMS,
+        Split::Mig7 => &SEVEN_ROOMS,
+    }
+}
+
+const fn rooms(split: Split) -> Rooms {
+    let mut rooms = Rooms { kinds: [0; 256], places: [0; 256], compute: [0; 256] };
+    let all = profiles(split);
+    let mut taken = 0;
+    while taken < 256 {
+        // The most from a memory slice on, found from the last to the first.
+        let mut most = [0; 17];
+        let mut start = 8;
+        while start > 0 {
+            start -= 1;
+            most[start] = most[start + 1];
+            let mut kind = 0;
+            while kind < all.len() {
+                let it = all[kind];
+                if it.starts & 1 << start != 0 && taken & it.mask(start as u8) as usize == 0 {
+                    rooms.kinds[taken] |= 1 << kind;
+                    rooms.places[taken] += it.compute;
+                    let used = it.compute + most[start + it.memory as usize];
+                    most[start] = if used > most[start] { used } else { most[start] };
+                }
+                kind += 1;
+            }
+        }
+        rooms.compute[taken] = most[0];
+        taken += 1;
+    }
+    rooms
+}
+
 /// Where a partition does the least harm: where most kinds can still be placed afterwards, the last
 /// of equals, since large ones begin at the front.
 pub(super) fn best_start(split: Split, taken: u8, profile: Profile) -> Option<u8> {
     if profile.split != split {
         return None;
     }
+    let places = &rooms_of(split).places;
     let free = profile.starts().filter(|start| taken & profile.mask(*start) == 0);
-    free.max_by_key(|start| (room(split, taken | profile.mask(*start)), *start))
-}
-
-/// The compute slices of all partitions that could begin somewhere, one at a time.
-fn room(split: Split, taken: u8) -> u32 {
-    let each = profiles(split).iter().map(|profile| {
-        let places = profile.starts().filter(|start| taken & profile.mask(*start) == 0).count();
-        u32::try_from(places).unwrap_or(0) * u32::from(profile.compute)
-    });
-    each.sum()
+    free.max_by_key(|start| (places[usize::from(taken | profile.mask(*start))], *start))
 }
 
 /// The kinds that have room beside these memory slices, as bits.
 pub(super) fn parts_left(split: Split, taken: u8) -> u8 {
-    let kinds = profiles(split)
-        .iter()
-        .enumerate()
-        .filter(|(_, profile)| profile.starts().any(|start| taken & profile.mask(start) == 0));
-    kinds.fold(0, |bits, (place, _)| bits | 1 << place)
+    rooms_of(split).kinds[usize::from(taken)]
 }
 
 /// What is left of a GPU with these memory slices taken, in thousandths: what the most compute
 /// slices are that partitions could still have.
 pub(super) fn left_milli(split: Split, taken: u8) -> u16 {
     let (compute, _) = slices(split);
-    GPU_MILLI * u16::from(most_compute(split, taken, 0)) / u16::from(compute)
-}
-
-/// The most compute slices of partitions that lie side by side from a memory slice on.
-fn most_compute(split: Split, taken: u8, from: u8) -> u8 {
-    if from >= slices(split).1 {
-        return 0;
-    }
-    let skipped = most_compute(split, taken, from + 1);
-    let here = profiles(split).iter().filter(|profile| {
-        profile.starts().any(|start| start == from) && taken & profile.mask(from) == 0
-    });
-    let used = here.map(|it| it.compute + most_compute(split, taken, from + it.memory));
-    used.max().unwrap_or(0).max(skipped)
+    let most = rooms_of(split).compute[usize::from(taken)];
+    GPU_MILLI * u16::from(most) / u16::from(compute)
 }

@@ -6,10 +6,12 @@
 //! split never touches a running task.
 
 mod mig;
+mod pool;
 #[cfg(test)]
 mod tests;
 
 pub use mig::{Partition, Profile, profiles};
+pub use pool::{Pool, Started};
 
 use crate::catalogue::Split;
 use crate::packing::GPU_MILLI;

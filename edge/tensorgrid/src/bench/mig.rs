@@ -1,6 +1,7 @@
 //! Measuring what partitions made on demand give out, against the best fixed ones, on the same
 //! tasks in the same order.
 
+mod bound;
 mod fixed;
 mod replay;
 mod tasks;
@@ -31,8 +32,11 @@ drawn time (exponential, mean 1 h). The spacing is such that, if nobody had to w
 demand 100 % (then 130 %) of the fleet on average over the window, which ends with the last \
 arrival.
 
-ours: every task is placed by the scheduler's index, in the smallest partition that covers it, \
-made when it starts and removed when it ends, or on a whole GPU if no partition covers it.
+ours: the scheduler's pool starts tasks, each in the smallest partition that covers it, made when \
+it starts and removed when it ends, or on a whole GPU if no partition covers it. Of the tasks that \
+wait it starts those that fill a GPU best together, and nobody is passed over for ever.
+index: the same with the scheduler's index, which looks at one task after the other in the order \
+in which they came.
 static: every GPU has one division into partitions all the time; a task takes the smallest free \
 partition that covers it. Which GPUs have which division is searched for on the very same \
 sequence, knowing all of it: hill climbing, one GPU at a time, from 4 random partitions and from \
@@ -40,12 +44,15 @@ all that divide every GPU alike, until no change of one GPU helps; with and with
 partitions larger than the smallest size that covers them.
 same: the best static partition that divides every GPU alike, of all there are, as MISO (Li et \
 al., SoCC'22) compares itself with.
-For all, tasks wait in one queue, in which the first that has a place goes first. Making and \
-removing partitions takes no time, and a running task is never moved.
+ordered: the best static partition if the task that demands most goes first, found by climbing \
+from the best one and from undivided GPUs.
+For static, same and index, tasks wait in one queue, in which the first that has a place goes \
+first. Making and removing partitions takes no time, and a running task is never moved.
+bound: what no policy can exceed, with tasks that may be stopped, split and moved at will.
 
 Each figure is the time average of the thousandths demanded by running tasks, as a share of the \
-fleet, in percent; ratio is ours by static, ratio_same ours by same. One line for each list, \
-lifetimes and load.
+fleet, in percent; ratio is ours by static, ratio_same ours by same, ratio_ordered ours by \
+ordered, ratio_max bound by static. One line for each list, lifetimes and load.
 
 Files may be compressed with gzip.";
 
@@ -70,13 +77,19 @@ struct Figures {
     tasks: usize,
     runs: Vec<Run>,
     ours: f64,
+    index: f64,
     #[serde(rename = "static")]
     fixed: f64,
     same: f64,
+    ordered: f64,
+    bound: f64,
     ratio: f64,
     ratio_min: f64,
     ratio_same: f64,
     ratio_same_min: f64,
+    ratio_ordered: f64,
+    ratio_ordered_min: f64,
+    ratio_max: f64,
     simulated: bool,
 }
 
@@ -85,11 +98,17 @@ struct Figures {
 struct Run {
     seed: u64,
     ours: f64,
+    index: f64,
     #[serde(rename = "static")]
     fixed: f64,
     same: f64,
+    ordered: f64,
+    /// What no policy can exceed.
+    bound: f64,
     ratio: f64,
     ratio_same: f64,
+    ratio_ordered: f64,
+    ratio_max: f64,
     /// The partition that was found: compute slices of the divisions, and how many GPUs have each.
     partition: Vec<(String, u32)>,
     /// The best division of all GPUs alike.
@@ -145,12 +164,18 @@ fn figures(
         first_seed,
         tasks: tasks.len(),
         ours: mean(|run| run.ours),
+        index: mean(|run| run.index),
         fixed: mean(|run| run.fixed),
         same: mean(|run| run.same),
+        ordered: mean(|run| run.ordered),
+        bound: mean(|run| run.bound),
         ratio: mean(|run| run.ratio),
         ratio_min: least(|run| run.ratio),
         ratio_same: mean(|run| run.ratio_same),
         ratio_same_min: least(|run| run.ratio_same),
+        ratio_ordered: mean(|run| run.ratio_ordered),
+        ratio_ordered_min: least(|run| run.ratio_ordered),
+        ratio_max: mean(|run| run.ratio_max),
         simulated: true,
         runs,
     }
@@ -161,11 +186,28 @@ fn one(tasks: &[Task], lifetimes: Lifetimes, load: Load, seed: u64) -> Run {
     let sequence = Sequence::new(tasks, lifetimes, load, start);
     let percent = |given: Demanded| 100.0 * given.share(load.gpus, sequence.window);
     let ours = percent(replay::ours(&sequence, load.gpus));
+    let index = percent(replay::indexed(&sequence, load.gpus));
+    let bound = 100.0 * bound::bound(&sequence, load.gpus);
     let search = Search::new(&sequence, load.gpus, Draws::new(start.wrapping_add(1)));
-    let Found { given, partition, same, evaluations } = search.best();
+    let Found { given, partition, same, ordered, evaluations } = search.best();
     let (fixed, same, division) = (percent(given), percent(same.0), same.1);
-    let (ratio, ratio_same) = (ours / fixed, ours / same);
-    Run { seed, ours, fixed, same, ratio, ratio_same, partition, division, evaluations }
+    let ordered = percent(ordered);
+    Run {
+        seed,
+        ours,
+        index,
+        fixed,
+        same,
+        ordered,
+        bound,
+        ratio: ours / fixed,
+        ratio_same: ours / same,
+        ratio_ordered: ours / ordered,
+        ratio_max: bound / fixed,
+        partition,
+        division,
+        evaluations,
+    }
 }
 
 fn text(figures: &Figures) -> String {
@@ -177,17 +219,20 @@ fn text(figures: &Figures) -> String {
                 figures.trace, figures.tasks, figures.lifetimes, figures.gpus, figures.load
             ),
         ),
-        ("  given out", "ours / best static partition / all GPUs alike, by seed".to_owned()),
+        (
+            "  given out",
+            "ours / best static partition / all GPUs alike / bound, by seed".to_owned(),
+        ),
     ];
-    let row = |[ours, fixed, same, ratio, ratio_same]: [f64; 5]| {
-        format!("{ours:.2} / {fixed:.2} / {same:.2} %, {ratio:.3}, {ratio_same:.3}")
+    let row = |[ours, fixed, same, bound, ratio, ratio_same]: [f64; 6]| {
+        format!("{ours:.2} / {fixed:.2} / {same:.2} / {bound:.2} %, {ratio:.3}, {ratio_same:.3}")
     };
     for run in &figures.runs {
-        let all = [run.ours, run.fixed, run.same, run.ratio, run.ratio_same];
+        let all = [run.ours, run.fixed, run.same, run.bound, run.ratio, run.ratio_same];
         rows.push(("  seed", format!("{}: {}", run.seed, row(all))));
     }
-    let all = [figures.ours, figures.fixed, figures.same, figures.ratio, figures.ratio_same];
-    rows.push(("  mean", row(all)));
+    let Figures { ours, fixed, same, bound, ratio, ratio_same, .. } = *figures;
+    rows.push(("  mean", row([ours, fixed, same, bound, ratio, ratio_same])));
     lines(&rows)
 }
 

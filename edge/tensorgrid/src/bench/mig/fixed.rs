@@ -4,7 +4,7 @@
 //! own way. What it finds is as good as anything that does not change, as far as tests can tell.
 
 use super::super::draws::Draws;
-use super::replay::{self, Demanded, SIZES, Spill};
+use super::replay::{self, Demanded, Order, SIZES, Spill};
 use super::tasks::Sequence;
 use std::collections::BTreeMap;
 use tg_scheduler::catalogue::Split;
@@ -16,7 +16,7 @@ const STARTS: u32 = 4;
 const SLICES: u8 = 8;
 
 /// Compute slices of the partitions of one GPU, the largest first.
-type Division = Vec<u8>;
+pub(super) type Division = Vec<u8>;
 
 /// What was found.
 pub(super) struct Found {
@@ -26,6 +26,9 @@ pub(super) struct Found {
     pub(super) partition: Vec<(String, u32)>,
     /// What the best partition gives out that divides all GPUs alike, and its division.
     pub(super) same: (Demanded, String),
+    /// What fixed partitions give out if the task that demands most goes first, as far as climbing
+    /// from the best of the others finds.
+    pub(super) ordered: Demanded,
     /// Partitions that were tried.
     pub(super) evaluations: u32,
 }
@@ -36,6 +39,8 @@ pub(super) struct Search<'a> {
     needs: Vec<u8>,
     gpus: u32,
     divisions: Vec<Division>,
+    /// Who goes first.
+    order: Order,
     /// What partitions give out that were tried: how many GPUs have each of the divisions.
     tried: BTreeMap<Vec<u32>, Demanded>,
     draws: Draws,
@@ -44,8 +49,8 @@ pub(super) struct Search<'a> {
 impl<'a> Search<'a> {
     pub(super) fn new(sequence: &'a Sequence, gpus: u32, draws: Draws) -> Self {
         let needs = sequence.arrivals.iter().map(|(_, task)| replay::need(task.milli)).collect();
-        let (divisions, tried) = (divisions(), BTreeMap::new());
-        Self { sequence, needs, gpus, divisions, tried, draws }
+        let (divisions, order, tried) = (divisions(), Order::Arrival, BTreeMap::new());
+        Self { sequence, needs, gpus, divisions, order, tried, draws }
     }
 
     /// The best of all climbs.
@@ -66,11 +71,16 @@ impl<'a> Search<'a> {
         }
         let climbs = starts.into_iter().map(|start| self.climb(start));
         let (given, counts) = climbs.max().expect("at least one start");
+        let evaluations = u32::try_from(self.tried.len()).unwrap_or(u32::MAX);
+        self.order = Order::Demand;
+        self.tried.clear();
+        let mut whole = vec![0; kinds];
+        whole[kinds - 1] = self.gpus;
+        let ordered = self.climb(counts.clone()).0.max(self.climb(whole).0);
         let named = self.divisions.iter().zip(counts).filter(|(_, count)| *count > 0);
         let partition = named.map(|(division, count)| (name(division), count)).collect();
-        let evaluations = u32::try_from(self.tried.len()).unwrap_or(u32::MAX);
         let same = (same.0, name(&self.divisions[same.1]));
-        Found { given, partition, same, evaluations }
+        Found { given, partition, same, ordered, evaluations }
     }
 
     /// Changes the division of one GPU at a time, as long as that helps.
@@ -110,7 +120,7 @@ impl<'a> Search<'a> {
             division.iter().for_each(|size| free[usize::from(*size)] += count);
         }
         // Small tasks in large partitions help until large ones want these: both are tried.
-        let gives = |spill| replay::fixed(self.sequence, &self.needs, free, spill);
+        let gives = |spill| replay::fixed(self.sequence, &self.needs, free, (spill, self.order));
         let given = gives(Spill::Any).max(gives(Spill::None));
         self.tried.insert(counts.to_vec(), given);
         given
@@ -124,7 +134,7 @@ fn name(division: &Division) -> String {
 
 /// All divisions of a GPU to which nothing can be added and than which no other has larger
 /// partitions throughout.
-fn divisions() -> Vec<Division> {
+pub(super) fn divisions() -> Vec<Division> {
     let mut all = Vec::new();
     extend(Gpu::FREE, 0, &mut Vec::new(), &mut all);
     all.sort_unstable();

@@ -1,15 +1,15 @@
-//! Running a sequence of tasks: with partitions on demand, by the scheduler's own index, or in what
-//! is free of fixed ones.
+//! Running a sequence of tasks: with partitions on demand, by the scheduler's pool or its index, or
+//! in what is free of fixed ones.
 
 use super::tasks::{Sequence, Task};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap};
 use tg_scheduler::catalogue::{Abilities, Catalogue, Split};
 use tg_scheduler::index::{
     Decision, Event, Index, Keys, NodeOffer, Purpose, TaskId, TaskSpec, Wait,
 };
 use tg_scheduler::packing::{GPU_MILLI, Models};
-use tg_scheduler::sharing::{Device, Fraction, Modes, Take};
+use tg_scheduler::sharing::{Device, Fraction, Modes, Pool, Take};
 use tg_types::{DeviceKind, Features, NodeId};
 
 /// The GPU of the fleet, by its name in the catalogue.
@@ -18,6 +18,9 @@ const MODEL: &str = "A100-80GB";
 const MACHINE_GPUS: u32 = 8;
 /// Processor and memory of a machine for each of its GPUs: enough for anything.
 const HOST: (u32, u32) = (16_000, 131_072);
+
+/// A GPU of the fleet as far as partitions are concerned; memory is not asked for.
+const DEVICE: Device = Device { split: Split::Mig7, modes: Modes::MIG, memory_mib: 0 };
 
 /// Thousandths times seconds that running tasks demanded within the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,8 +76,13 @@ fn begin(sequence: &Sequence, placer: &mut impl Placer, now: u64, ends: &mut End
     given
 }
 
-/// With partitions on demand.
+/// With partitions on demand, by the pool.
 pub(super) fn ours(sequence: &Sequence, gpus: u32) -> Demanded {
+    run(sequence, &mut Pool::new(DEVICE, gpus as usize))
+}
+
+/// With partitions on demand, by the index: it looks at one task after the other.
+pub(super) fn indexed(sequence: &Sequence, gpus: u32) -> Demanded {
     run(sequence, &mut OnDemand::new(gpus))
 }
 
@@ -87,29 +95,56 @@ pub(super) enum Spill {
     None,
 }
 
+/// Which of the tasks that wait for fixed partitions goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The one that came first.
+    Arrival,
+    /// The one that demands most.
+    Demand,
+}
+
 /// In fixed partitions: how many there are, by their compute slices.
 pub(super) fn fixed(
     sequence: &Sequence,
     needs: &[u8],
     free: [u32; SIZES],
-    spill: Spill,
+    (spill, order): (Spill, Order),
 ) -> Demanded {
-    let queues = std::array::from_fn(|_| VecDeque::new());
+    let queues = std::array::from_fn(|_| BinaryHeap::new());
     let (running, is_ready) = (BTreeMap::new(), [true; SIZES]);
     let end = |need: usize| match spill {
         Spill::Any => SIZES,
         Spill::None => (need..SIZES).find(|size| free[*size] > 0).map_or(SIZES, |size| size + 1),
     };
     let ends = std::array::from_fn(end);
-    run(sequence, &mut Fixed { needs, free, ends, queues, running, is_ready })
+    run(sequence, &mut Fixed { needs, order, free, ends, queues, running, is_ready })
 }
 
 /// Compute slices of the smallest partition that covers what a task demands.
 pub(super) fn need(milli: u16) -> u8 {
-    let device = Device { split: Split::Mig7, modes: Modes::MIG, memory_mib: 0 };
-    match device.take(Fraction { milli, memory_mib: 0, may_share: false }) {
+    match DEVICE.take(asked(milli)) {
         Take::Part(profile) => profile.compute,
         Take::Whole(_) | Take::Share(_) | Take::None => WHOLE,
+    }
+}
+
+fn asked(milli: u16) -> Fraction {
+    Fraction { milli, memory_mib: 0, may_share: false }
+}
+
+impl Placer for Pool {
+    fn come(&mut self, number: usize, task: &Task) {
+        Self::come(self, number as u64, asked(task.milli));
+    }
+
+    fn end(&mut self, number: usize) {
+        Self::end(self, number as u64).expect("it was running");
+    }
+
+    fn start(&mut self) -> Option<usize> {
+        let started = Self::start(self)?;
+        usize::try_from(started.task).ok()
     }
 }
 
@@ -220,11 +255,12 @@ pub(super) const SIZES: usize = WHOLE as usize + 1;
 struct Fixed<'a> {
     /// What every task of the sequence needs, in compute slices.
     needs: &'a [u8],
+    order: Order,
     free: [u32; SIZES],
     /// Where the sizes end that a need may have.
     ends: [usize; SIZES],
-    /// Tasks that wait, by what they need.
-    queues: [VecDeque<usize>; SIZES],
+    /// Tasks that wait, by what they need, with their ranks.
+    queues: [BinaryHeap<Reverse<(u16, usize)>>; SIZES],
     /// The size that each running task has.
     running: BTreeMap<usize, usize>,
     /// Needs that were not found to have no place since one became free.
@@ -232,8 +268,12 @@ struct Fixed<'a> {
 }
 
 impl Placer for Fixed<'_> {
-    fn come(&mut self, number: usize, _: &Task) {
-        self.queues[usize::from(self.needs[number])].push_back(number);
+    fn come(&mut self, number: usize, task: &Task) {
+        let rank = match self.order {
+            Order::Arrival => 0,
+            Order::Demand => u16::MAX - task.milli,
+        };
+        self.queues[usize::from(self.needs[number])].push(Reverse((rank, number)));
     }
 
     fn end(&mut self, number: usize) {
@@ -244,15 +284,15 @@ impl Placer for Fixed<'_> {
 
     fn start(&mut self) -> Option<usize> {
         loop {
-            let first = |need: usize| Some((*self.queues[need].front()?, need));
+            let first = |need: usize| Some((self.queues[need].peek()?.0, need));
             let ready = (0..SIZES).filter(|need| self.is_ready[*need]).filter_map(first);
-            let (number, need) = ready.min()?;
+            let ((_, number), need) = ready.min()?;
             let Some(size) = (need..self.ends[need]).find(|size| self.free[*size] > 0) else {
                 self.is_ready[need] = false;
                 continue;
             };
             self.free[size] -= 1;
-            self.queues[need].pop_front();
+            self.queues[need].pop();
             self.running.insert(number, size);
             return Some(number);
         }
@@ -261,7 +301,7 @@ impl Placer for Fixed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Demanded, SIZES, Spill, fixed, need, ours};
+    use super::{Demanded, Order, SIZES, Spill, fixed, indexed, need, ours};
     use crate::bench::mig::tasks::{Sequence, Task};
 
     /// Arrival, thousandths and seconds of tasks.
@@ -281,7 +321,7 @@ mod tests {
         let mut free = [0; SIZES];
         sizes.iter().for_each(|size| free[*size] += 1);
         let needs: Vec<u8> = sequence.arrivals.iter().map(|(_, task)| need(task.milli)).collect();
-        fixed(sequence, &needs, free, spill)
+        fixed(sequence, &needs, free, (spill, Order::Arrival))
     }
 
     #[test]
@@ -318,9 +358,19 @@ mod tests {
     }
 
     #[test]
+    fn most_demanding_task_goes_first_if_that_is_the_order() {
+        let two = sequence(&[(0, 900, 5), (1, 600, 5), (2, 1_000, 5), (10, 100, 1)], 10);
+        let free = [0, 0, 0, 0, 0, 0, 0, 1];
+        let gives = |order| fixed(&two, &[7, 7, 7, 1], free, (Spill::None, order));
+        assert_eq!(gives(Order::Arrival), Demanded(900 * 5 + 600 * 5));
+        assert_eq!(gives(Order::Demand), Demanded(900 * 5 + 1_000 * 5));
+    }
+
+    #[test]
     fn task_behind_one_that_waits_goes_first_if_it_has_a_place() {
         let mixed = sequence(&[(0, 500, 50), (0, 1_000, 50), (0, 400, 50), (100, 100, 1)], 100);
-        assert_eq!(ours(&mixed, 1), Demanded(500 * 50 + 400 * 50 + 1_000 * 50));
+        assert_eq!(indexed(&mixed, 1), Demanded(500 * 50 + 400 * 50 + 1_000 * 50));
+        assert_eq!(ours(&mixed, 1), Demanded(1_000 * 50 + 500 * 50 + 400 * 50));
         assert_eq!(in_fixed(&mixed, &[4, 3]), Demanded(500 * 50 + 400 * 50));
     }
 }

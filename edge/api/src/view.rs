@@ -96,6 +96,15 @@ impl Listing {
         self
     }
 
+    /// How many there are.
+    fn count<T>(self, items: &[T]) -> Self {
+        self.number("count", length(items))
+    }
+
+    fn bytes(self, name: &str, bytes: &[u8]) -> Self {
+        self.text(name, &hex::encode(bytes))
+    }
+
     /// An amount, in TGRID and in base units.
     fn amount(self, name: &str, amount: Amount) -> Self {
         let units = format!("{name}_units");
@@ -329,8 +338,8 @@ fn action_details(action: &Action) -> (&'static str, Details) {
     let list = Listing::default();
     let (word, listed) = match action {
         Action::Transfer { to, amount, memo } => {
-            let memo = hex::encode(memo.as_slice());
-            ("transfer", list.text("to", to).amount("amount", *amount).text("memo", &memo))
+            let listed = list.text("to", to).amount("amount", *amount);
+            ("transfer", listed.bytes("memo", memo.as_slice()))
         }
         Action::Stake { amount } => ("stake", list.amount("amount", *amount)),
         Action::Unstake { amount } => ("unstake", list.amount("amount", *amount)),
@@ -338,11 +347,10 @@ fn action_details(action: &Action) -> (&'static str, Details) {
         Action::ChangeNode { node, .. } => ("change_node", list.text("node", node)),
         Action::LeaveNode { node } => ("leave_node", list.text("node", node)),
         Action::ReportAbsent { epoch, nodes } => {
-            let count = length(nodes.as_slice());
-            ("report_absent", list.number("epoch", *epoch).number("count", count))
+            ("report_absent", list.number("epoch", *epoch).count(nodes.as_slice()))
         }
         Action::SubmitJobs { specs, escrow_max, .. } => {
-            let listed = list.number("count", length(specs.as_slice()));
+            let listed = list.count(specs.as_slice());
             ("submit_jobs", listed.amount("escrow_max", *escrow_max))
         }
         Action::SubmitArray { tasks, escrow_max, .. } => {
@@ -351,18 +359,14 @@ fn action_details(action: &Action) -> (&'static str, Details) {
         }
         Action::CancelJob { job } => ("cancel_job", list.text("job", job)),
         Action::SubmitEvidence { evidence } => {
-            ("submit_evidence", list.text("evidence", &hex::encode(evidence.as_slice())))
+            ("submit_evidence", list.bytes("evidence", evidence.as_slice()))
         }
         Action::PutProgram { program, piece, pieces, .. } => {
             let listed = list.text("program", program);
             ("put_program", listed.number("piece", *piece).number("pieces", *pieces))
         }
-        Action::CommitResults { seals } => {
-            ("commit_results", list.number("count", length(seals.as_slice())))
-        }
-        Action::RevealResults { results, .. } => {
-            ("reveal_results", list.number("count", length(results.as_slice())))
-        }
+        Action::CommitResults { seals } => ("commit_results", list.count(seals.as_slice())),
+        Action::RevealResults { results, .. } => ("reveal_results", list.count(results.as_slice())),
         Action::ProveResult { job, cost, shown, .. } => {
             let listed = list.text("job", job).number("cost", *cost);
             ("prove_result", listed.number("shown_bytes", length(shown.as_slice())))
@@ -370,12 +374,8 @@ fn action_details(action: &Action) -> (&'static str, Details) {
         Action::GiveUp { job, failure } => {
             ("give_up", list.text("job", job).text("failure", &failure.name()))
         }
-        Action::CommitChecks { seals } => {
-            ("commit_checks", list.number("count", length(seals.as_slice())))
-        }
-        Action::RevealChecks { answers } => {
-            ("reveal_checks", list.number("count", length(answers.as_slice())))
-        }
+        Action::CommitChecks { seals } => ("commit_checks", list.count(seals.as_slice())),
+        Action::RevealChecks { answers } => ("reveal_checks", list.count(answers.as_slice())),
         Action::LackKey { job } => ("lack_key", list.text("job", job)),
         Action::Object { job } => ("object", list.text("job", job)),
         Action::AnswerDispute { job, .. } => ("answer_dispute", list.text("job", job)),

@@ -54,7 +54,7 @@ enum Item {
     Reveal(Box<(OpenedResult, Voucher)>),
     CommitCheck(Sealed),
     RevealCheck(OpenedCheck),
-    Other(Action),
+    Other(Box<Action>),
     Prove(Box<Action>),
 }
 
@@ -115,7 +115,7 @@ impl Outbox {
     }
 
     pub(crate) async fn give_up(&self, job: JobId, failure: RunFailure) {
-        self.put(Item::Other(Action::GiveUp { job, failure })).await;
+        self.put(Item::Other(Box::new(Action::GiveUp { job, failure }))).await;
     }
 
     /// Shows a result with all that shows it to be right.
@@ -124,11 +124,11 @@ impl Outbox {
     }
 
     pub(crate) async fn object(&self, job: JobId) {
-        self.put(Item::Other(Action::Object { job })).await;
+        self.put(Item::Other(Box::new(Action::Object { job }))).await;
     }
 
     pub(crate) async fn send(&self, action: Action) {
-        self.put(Item::Other(action)).await;
+        self.put(Item::Other(Box::new(action))).await;
     }
 }
 
@@ -158,7 +158,7 @@ fn actions(items: Vec<Item>) -> Vec<Action> {
             Item::Reveal(result) => reveals.push(*result),
             Item::CommitCheck(seal) => check_commits.push(seal),
             Item::RevealCheck(answer) => check_reveals.push(answer),
-            Item::Other(action) => others.push(action),
+            Item::Other(action) => others.push(*action),
             Item::Prove(proof) => others.push(*proof),
         }
     }
@@ -325,7 +325,7 @@ mod tests {
     fn what_waits_goes_into_few_transactions_in_the_order_of_steps() {
         let job = |number: u8| JobId::new([number; 32]);
         let seal = Hash32::new([0; 32]);
-        let mut items = vec![Item::Other(Action::Object { job: job(1) })];
+        let mut items = vec![Item::Other(Box::new(Action::Object { job: job(1) }))];
         let more = u8::try_from(REPORTS_PER_TX_MAX).expect("few") + 1;
         items.extend((0..more).map(|number| Item::Commit(Sealed { job: job(number), seal })));
         items.push(Item::CommitCheck(Sealed { job: job(2), seal }));
@@ -353,7 +353,7 @@ mod tests {
             Item::Commit(Sealed { job, seal }),
             Item::CommitCheck(Sealed { job, seal }),
             Item::RevealCheck(OpenedCheck { job, answer, salt: [0; 32] }),
-            Item::Other(Action::PickClaim { job, child: 0 }),
+            Item::Other(Box::new(Action::PickClaim { job, child: 0 })),
             Item::Prove(Box::new(proof)),
         ];
         let lanes: BTreeSet<usize> = items.iter().map(Item::lane).collect();

@@ -206,6 +206,7 @@ mod tests {
         }
         JobEntry {
             owner: owner(),
+            task: None,
             spec: JobSpec {
                 work: Work::Opaque { task: HASH },
                 package: HASH,

@@ -227,6 +227,7 @@ mod tests {
     fn entry(tier: Tier, status: JobStatus, runs: Vec<Run>) -> JobEntry {
         JobEntry {
             owner: owner(),
+            task: None,
             spec: JobSpec {
                 work: Work::Opaque { task: HASH },
                 package: HASH,

@@ -72,6 +72,7 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
     };
     JobEntry {
         owner: account(owner),
+        task: None,
         spec: JobSpec {
             work: Work::Opaque { task: hash },
             package: hash,

@@ -189,7 +189,7 @@ impl Load<'_> {
         let arrays = self.arrays();
         progress.set("measuring");
         let (started, span) = (Instant::now(), Duration::from_secs(secs));
-        let refused = offer(&client, arrays, started + span)?;
+        let refused = offer(&client, &arrays, started + span)?;
         let ended = started + span;
         thread::sleep(ended.saturating_duration_since(Instant::now()));
         let mut heard = watch.heard();
@@ -233,7 +233,7 @@ impl Load<'_> {
             books.push(self.signed(owner, actions));
         }
         let until = Instant::now() + REGISTERED_WITHIN;
-        let _pool_was_full = offer(client, books, until)?;
+        let _pool_was_full = offer(client, &books, until)?;
         while watch.heard().registered < u64::from(self.nodes) {
             if Instant::now() > until {
                 return Err(Failure::new("nodes were not registered in time", HINT));
@@ -349,7 +349,7 @@ fn registered(number: u32, owner: &SecretKey, domain: &Domain) -> Action {
 
 /// Offers transactions of all accounts in turn, each account's in order, until a time. Those that
 /// are refused are offered again; says why they were.
-fn offer(client: &Client, books: Vec<Vec<Vec<u8>>>, until: Instant) -> Result<Reasons, Failure> {
+fn offer(client: &Client, books: &[Vec<Vec<u8>>], until: Instant) -> Result<Reasons, Failure> {
     let mut client = client.clone();
     let mut refused = Reasons::new();
     let mut next = vec![0; books.len()];

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 use serde::Serialize;
-use std::{io::Read, path::PathBuf};
+use std::{io::Read, path::Path};
 use tg_api::{
     text::{Text, Tgrid},
     view::JobView,
@@ -92,12 +92,11 @@ pub(super) fn run(
     for (task, job) in (0..).zip(jobs) {
         let entry = session.runtime.block_on(client.follow(job, |_| {})).or_fail(what, HINT)?;
         let status = JobView::from(&entry).status;
-        let told = match entry.status {
-            JobStatus::Settled => {
-                let out = arguments.out.as_ref().map(|out| out.join(task.to_string()));
-                Some(take(session, (job, &entry), out, printer)?)
-            }
-            _ => None,
+        let told = if entry.status == JobStatus::Settled {
+            let out = arguments.out.as_ref().map(|out| out.join(task.to_string()));
+            Some(take(session, (job, &entry), out.as_deref(), printer)?)
+        } else {
+            None
         };
         let is_done = told.as_ref().is_some_and(|told| told.exit() == Exit::Done);
         ran.done += usize::from(is_done);
@@ -115,12 +114,11 @@ pub(super) fn run(
 fn take(
     session: &Session,
     (job, entry): (JobId, &tg_ledger::JobEntry),
-    out: Option<PathBuf>,
+    out: Option<&Path>,
     printer: &Printer,
 ) -> Result<fetch::TaskTold, Failure> {
-    let take = |output: &TaskOutput, from: &mut dyn Read| {
-        fetch::Landing::take(output, from, out.as_deref(), &[])
-    };
+    let take =
+        |output: &TaskOutput, from: &mut dyn Read| fetch::Landing::take(output, from, out, &[]);
     let (output, landing) = fetch::task_output(session, (job, entry), printer, take)?;
     landing.finish()?;
     Ok(fetch::TaskTold::new(&output))

@@ -85,7 +85,8 @@ pub(super) fn run(
             Task { task, job, status, told: None }
         };
         ran.tasks = (0..).zip(&jobs).map(queued).collect();
-        printer.result(&ran, || jobs.iter().map(|job| format!("{job}\n")).collect());
+        let ids: Vec<String> = jobs.iter().map(JobId::to_string).collect();
+        printer.result(&ran, || ids.join("\n"));
         return Ok(Exit::Done);
     }
     let progress = printer.progress(format!("0 of {tasks} tasks have ended"));
@@ -133,6 +134,6 @@ fn text(ran: &Ran) -> String {
             None => text.push_str(&format!("{task}: job {} ended as {status}\n", job.0)),
         }
     }
-    text.push_str(&format!("{} tasks are done and paid, {} failed.\n", ran.done, ran.failed));
+    text.push_str(&format!("{} tasks are done and paid, {} failed.", ran.done, ran.failed));
     text
 }

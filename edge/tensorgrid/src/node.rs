@@ -8,6 +8,7 @@ use crate::{
 use std::{
     io,
     net::{SocketAddr, TcpListener, ToSocketAddrs as _},
+    ops::Range,
     sync::Arc,
     thread,
     time::Duration,
@@ -130,14 +131,24 @@ pub(crate) fn log_to_stderr(level: LevelFilter) {
     let _installed_before = log.try_init();
 }
 
-/// Ports on loopback that are free now.
+/// Ports that operating systems do not give to outgoing connections. One that they give could be
+/// taken by a node's connection to another before its own node listens on it.
+const QUIET_PORTS: Range<u16> = 20_000..32_000;
+
+/// Ports on loopback that are free now, from a random one on.
 ///
 /// # Errors
-/// If the operating system gives none.
+/// If there are not so many.
 pub(crate) fn free_addresses(count: usize) -> io::Result<Vec<SocketAddr>> {
+    let first = u16::from_be_bytes(files::random().map_err(io::Error::other)?);
+    let length = QUIET_PORTS.end - QUIET_PORTS.start;
+    let port = |step: u16| QUIET_PORTS.start + (first % length + step) % length;
+    let free = (0..length).filter_map(|step| TcpListener::bind(("127.0.0.1", port(step))).ok());
     // All are held until all are known, so that no port is given twice.
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<Result<_, _>>()?;
+    let listeners: Vec<TcpListener> = free.take(count).collect();
+    if listeners.len() < count {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
     listeners.iter().map(TcpListener::local_addr).collect()
 }
 

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Condvar, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU16, AtomicU64, Ordering},
         mpsc::{Receiver, sync_channel},
     },
     thread,
@@ -81,11 +81,14 @@ pub(crate) fn wait_until(what: &str, span: Duration, mut is_so: impl FnMut() -> 
     started.elapsed()
 }
 
-/// Addresses on loopback that were free a moment ago.
+/// Addresses on loopback that were free a moment ago, with ports that no operating system gives to
+/// outgoing connections and that local networks do not choose by themselves; no two calls have one
+/// in common.
 pub(crate) fn free_addresses(count: usize) -> Vec<String> {
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-    listeners.iter().map(|it| it.local_addr().expect("bound").to_string()).collect()
+    static NEXT: AtomicU16 = AtomicU16::new(12_000);
+    let is_free = |address: &String| TcpListener::bind(address).is_ok();
+    let address = || format!("127.0.0.1:{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    std::iter::repeat_with(address).filter(is_free).take(count).collect()
 }
 
 /// A user's home, removed afterwards.

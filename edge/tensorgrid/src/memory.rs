@@ -16,8 +16,9 @@ const LARGE_BYTES: usize = 1 << 20;
 const KEPT_BYTES_MAX: usize = 384 << 20;
 /// What they may have together while a block of another size is asked for. A proof of many
 /// inferences needs blocks of many sizes one after the other, and again for the next proof: if each
-/// made the others go, none would ever be there.
-const SPARE_BYTES_MAX: usize = 192 << 20;
+/// made the others go, none would ever be there. More of them would make small machines pay for
+/// batches they never prove.
+const SPARE_BYTES_MAX: usize = 24 << 20;
 /// How many blocks are kept, at most.
 const KEPT_MAX: usize = 128;
 /// Blocks of a coarser alignment are not kept. This one every block of the system has.

@@ -7,11 +7,14 @@
 //! which are 0 / 1, stay at the end of every layer and cost nothing, and registers hold parts of
 //! rows, however wide they are. [`leaf_point`] brings a point back into the order of leaves.
 //!
-//! With numerators n, denominators d and the layer's challenge lambda a node is d1 * n0 + d0 * n1 +
-//! lambda * d0 * d1 = d1 * a + d0 * n1, where a = n0 + lambda * d0. The factor eq is left out of
-//! the sums: it is known, and what is left is quadratic, so two sums are enough for a round.
+//! The factor eq is left out of the sums: it is known, and what is left is quadratic, so two sums
+//! are enough for a round ([`crate::gates`]).
 
 use crate::field::{EF, F, eq_table};
+use crate::gates::{
+    Binding, Folded, Gate, Kinds, Layer, PAIRS_EACH, PARTS, ROW, ROW_BITS, Rows, Store, Sums,
+    sum_pairs,
+};
 use crate::messages::LookupMessages;
 use crate::wide::{Factor, WIDTH, Wide, lane, times};
 use p3_challenger::FieldChallenger;
@@ -19,20 +22,12 @@ use p3_field::{Field, PackedFieldExtension, PrimeCharacteristicRing};
 use p3_multi_stark::fractional_gkr::{FractionGkrLayerProof, FractionGkrProof, SplitFraction};
 use rayon::prelude::*;
 
-/// log2 of the leaves of a row. There are never fewer leaves.
-pub(crate) const ROW_BITS: usize = 4;
-/// Leaves of a row.
-pub(crate) const ROW: usize = 1 << ROW_BITS;
-/// Leaves of four rows: two neighbouring gates.
-pub(crate) const QUAD: usize = 4 * ROW;
-/// Registers of a row.
-pub(crate) const PARTS: usize = ROW / WIDTH;
-const _: () = assert!(ROW.is_multiple_of(WIDTH));
-/// Rows that one thread takes at once: fewer are not worth handing over.
-const ROWS_EACH: usize = 128;
-
 /// Fractions whose neighbouring rows are added. Those behind the last row are 0 / 1.
 pub(crate) trait Level: Sync {
+    /// The sums of neighbouring rows, if they are computed whenever they are asked for.
+    type Sums<'a>: Level
+    where
+        Self: 'a;
     /// Whether the gates of the first round are computed again in the second: that is less work
     /// than to write them down, where fractions are made of a few numbers.
     const IS_LIGHT: bool = false;
@@ -40,17 +35,23 @@ pub(crate) trait Level: Sync {
     fn rows(&self) -> usize;
     /// A register of a row.
     fn register(&self, register: usize) -> (Wide, Wide);
-    /// Which rows are padding.
-    fn padding(&self) -> Padding;
+    /// What is known of its rows.
+    fn kinds(&self) -> Kinds;
 
-    /// What gates multiply with beside challenges.
-    fn multipliers(&self) -> Vec<EF> {
-        Vec::new()
+    /// What the numbers of a fraction are multiplied with, if it is made of some.
+    fn powers(&self) -> [EF; 3] {
+        [EF::ONE, EF::ZERO, EF::ZERO]
     }
 
     /// Fills up with 0 / 1 to a multiple of four rows, at least one, but not beyond `most`. What is
     /// computed whenever it is asked for is full.
     fn fill(&mut self, _most: usize) {}
+
+    /// The sums of neighbouring rows, filled up to as many as there may be, where it is less work
+    /// to compute them again than to write them down and read them.
+    fn sums<'a>(&'a self, _kinds: &'a Kinds, _most: usize) -> Option<Self::Sums<'a>> {
+        None
+    }
 
     /// The sum of two neighbouring rows, by register.
     #[inline(always)]
@@ -60,140 +61,86 @@ pub(crate) trait Level: Sync {
         (times(n0, d1) + times(n1, d0), times(d0, d1))
     }
 
-    /// The gate, a node before its children are added, at a challenge between two neighbouring
-    /// ones: those of four rows.
+    /// The gate, a node before its children are added, at the first challenge between two
+    /// neighbouring ones: those of four rows.
     #[inline(always)]
-    fn gate(&self, at: &Folding, quad: usize, part: usize) -> Gate {
-        let between = |place: usize| {
-            let low = (4 * quad + place) * PARTS + part;
-            let ((n0, d0), (n1, d1)) = (self.register(low), self.register(low + 2 * PARTS));
-            (at.challenge.times(n1 - n0) + n0, at.challenge.times(d1 - d0) + d0)
-        };
-        Gate::new(between(0), between(1), &at.lambda)
+    fn gate(&self, at: &Binding, quad: usize, part: usize) -> Gate {
+        gate_of_fractions(self, at, quad, part)
+    }
+
+    /// The same of eight rows at both challenges, where it is made of their numbers.
+    fn gate_of_eight(&self, _at: &Binding, _eight: usize, _part: usize) -> Option<Gate> {
+        None
+    }
+
+    /// Both children, denominators with 1 / lambda added, of four rows of ones at the first
+    /// challenge, or of eight at both.
+    #[inline(always)]
+    fn ones(&self, at: &Binding, row: usize, part: usize) -> [Wide; 2] {
+        let gate = self.gate(at, row, part);
+        [gate.d0, gate.d1].map(|d| d + Wide::from(at.mu))
     }
 
     /// The sums, over neighbouring gates from one on and with their weights, of the gate of their
     /// differences. Those of which all rows are padding are left out.
-    fn leading(&self, lambda: EF, padding: &Padding, from: usize, by: &[EF]) -> [Wide; PARTS] {
+    fn leading(&self, lambda: EF, kinds: &Kinds, from: usize, by: &[EF]) -> [Wide; PARTS] {
         let lambda = Factor::new(lambda);
         let mut sums = [Wide::ZERO; PARTS];
-        let all = (from..).zip(by).filter(|(quad, _)| padding.of_quad(*quad).is_none());
+        let all = (from..).zip(by).filter(|(quad, _)| kinds.padding::<4>(4 * quad).is_none());
         for (quad, weight) in all {
             let weight = Factor::new(*weight);
             for (part, sum) in sums.iter_mut().enumerate() {
-                let step = |place: usize| {
-                    let low = (4 * quad + place) * PARTS + part;
-                    let ((n0, d0), (n1, d1)) = (self.register(low), self.register(low + 2 * PARTS));
-                    (n1 - n0, d1 - d0)
-                };
-                *sum += weight.times(Gate::new(step(0), step(1), &lambda).value());
+                *sum += weight.times(step_of_fractions(self, &lambda, quad, part));
             }
         }
         sums
     }
 }
 
-/// What gates at a challenge are made with.
-pub(crate) struct Folding {
-    pub(crate) lambda: Factor,
-    pub(crate) challenge: Factor,
-    /// The challenge times what a level multiplies with.
-    pub(crate) moved: Vec<Factor>,
+/// The gate at the first challenge, of the fractions of four rows.
+#[inline(always)]
+pub(crate) fn gate_of_fractions<L: Level + ?Sized>(
+    level: &L,
+    at: &Binding,
+    quad: usize,
+    part: usize,
+) -> Gate {
+    let first = 4 * quad * PARTS + part;
+    let [low, high] = [first, first + PARTS].map(|low| [low, low + 2 * PARTS]);
+    let (first, second) = (between_fractions(level, at, low), between_fractions(level, at, high));
+    Gate::new(first, second, &at.lambda)
 }
 
-/// The sums of the neighbouring rows of a level, computed whenever they are asked for: that is less
-/// work than to write them down and read them again, where fractions are made of a few numbers.
-struct Added<'a, L> {
-    below: &'a L,
-    padding: &'a Padding,
-    /// The denominator of the sum of two rows of a kind of padding.
-    squares: Vec<Wide>,
-    rows: usize,
+/// The fraction at the first challenge between two.
+#[inline(always)]
+fn between_fractions<L: Level + ?Sized>(
+    level: &L,
+    at: &Binding,
+    [low, high]: [usize; 2],
+) -> (Wide, Wide) {
+    let ((n0, d0), (n1, d1)) = (level.register(low), level.register(high));
+    (at.challenge.times(n1 - n0) + n0, at.challenge.times(d1 - d0) + d0)
 }
 
-impl<'a, L: Level> Added<'a, L> {
-    /// Filled up to as many rows as there may be.
-    fn new(below: &'a L, padding: &'a Padding, most: usize) -> Self {
-        let squares = padding.above().denominators.into_iter().map(Wide::from).collect();
-        Self { below, padding, squares, rows: filled(below.rows() / 2, most) }
-    }
-}
-
-impl<L: Level> Level for Added<'_, L> {
-    fn rows(&self) -> usize {
-        self.rows
-    }
-
-    #[inline(always)]
-    fn register(&self, register: usize) -> (Wide, Wide) {
-        let row = register / PARTS;
-        if row >= self.below.rows() / 2 {
-            return (Wide::ZERO, Wide::ONE);
-        }
-        match self.padding.of::<2>(2 * row) {
-            Some(kind) => (Wide::ZERO, self.squares[kind]),
-            None => self.below.sum(register),
-        }
-    }
-
-    fn padding(&self) -> Padding {
-        self.padding.above()
-    }
+/// The gate of the differences of the fractions of four rows.
+#[inline(always)]
+pub(crate) fn step_of_fractions<L: Level + ?Sized>(
+    level: &L,
+    lambda: &Factor,
+    quad: usize,
+    part: usize,
+) -> Wide {
+    let step = |place: usize| {
+        let low = (4 * quad + place) * PARTS + part;
+        let ((n0, d0), (n1, d1)) = (level.register(low), level.register(low + 2 * PARTS));
+        (n1 - n0, d1 - d0)
+    };
+    Gate::new(step(0), step(1), lambda).value()
 }
 
 /// Rows of a level that is filled up to a multiple of four, at least one, but not beyond `most`.
 pub(crate) fn filled(rows: usize, most: usize) -> usize {
     rows.max(1).next_multiple_of(4).min(most)
-}
-
-/// Rows that are padding: their numerators are 0, and their denominators one number for each kind
-/// of padding. Two neighbours of a kind add up to padding, and gates of a kind do not change while
-/// variables are bound, so that most of them need not be computed.
-#[derive(Clone, Default)]
-pub(crate) struct Padding {
-    /// The kind of each row, counted from 1; 0 for rows that are none. Rows behind are none.
-    pub(crate) kinds: Vec<u32>,
-    /// The denominator of each kind.
-    pub(crate) denominators: Vec<EF>,
-}
-
-impl Padding {
-    /// The kind that all of these neighbouring rows are of, if there is one.
-    #[inline(always)]
-    fn of<const ROWS: usize>(&self, first: usize) -> Option<usize> {
-        let kinds = self.kinds.get(first..first + ROWS)?;
-        (kinds[0] > 0 && kinds.iter().all(|kind| *kind == kinds[0])).then(|| kinds[0] as usize - 1)
-    }
-
-    /// That of four neighbouring rows.
-    #[inline(always)]
-    pub(crate) fn of_quad(&self, quad: usize) -> Option<usize> {
-        self.of::<4>(4 * quad)
-    }
-
-    /// The kinds of pairs of neighbouring rows.
-    fn halve(&mut self) {
-        let both = |pair: &[u32]| if pair.len() == 2 && pair[0] == pair[1] { pair[0] } else { 0 };
-        self.kinds = self.kinds.chunks(2).map(both).collect();
-    }
-
-    /// That of the sums of neighbouring rows.
-    fn above(&self) -> Self {
-        let mut above = self.clone();
-        above.halve();
-        above.denominators.iter_mut().for_each(|denominator| *denominator = denominator.square());
-        above
-    }
-
-    /// The gate of each kind, and its value.
-    fn gates(&self, lambda: EF) -> Vec<(Gate, EF)> {
-        let gate = |denominator: &EF| {
-            let a = lambda * *denominator;
-            let [wide_a, d] = [a, *denominator].map(Wide::from);
-            (Gate { a: wide_a, d0: d, n1: Wide::ZERO, d1: d }, a * *denominator)
-        };
-        self.denominators.iter().map(gate).collect()
-    }
 }
 
 /// Fractions of the extension in rows.
@@ -222,18 +169,30 @@ impl Fractions {
     }
 
     /// The sums of the neighbouring rows of another level, filled up to as many as there may be.
-    fn above(below: &impl Level, padding: &Padding, most: usize) -> Self {
-        let added = Added::new(below, padding, most);
-        let len = added.rows * PARTS;
+    fn above(below: &impl Level, kinds: &Kinds, most: usize) -> Self {
+        let squares: Vec<Wide> =
+            kinds.denominators.iter().map(|denominator| denominator.square().into()).collect();
+        let of = |register: usize| {
+            let row = register / PARTS;
+            if row >= below.rows() / 2 {
+                return (Wide::ZERO, Wide::ONE);
+            }
+            match kinds.padding::<2>(2 * row) {
+                Some(padding) => (Wide::ZERO, squares[padding]),
+                None => below.sum(register),
+            }
+        };
         let (mut numerators, mut denominators) = (Vec::new(), Vec::new());
-        let all = (0..len).into_par_iter().with_min_len(ROWS_EACH * PARTS);
-        let sums = all.map(|register| added.register(register));
+        let all = (0..filled(below.rows() / 2, most) * PARTS).into_par_iter();
+        let sums = all.with_min_len(2 * PAIRS_EACH * PARTS).map(of);
         sums.unzip_into_vecs(&mut numerators, &mut denominators);
         Self { numerators, denominators }
     }
 }
 
 impl Level for Fractions {
+    type Sums<'a> = Self;
+
     fn rows(&self) -> usize {
         self.denominators.len() / PARTS
     }
@@ -243,8 +202,8 @@ impl Level for Fractions {
         (self.numerators[register], self.denominators[register])
     }
 
-    fn padding(&self) -> Padding {
-        Padding::default()
+    fn kinds(&self) -> Kinds {
+        Kinds::default()
     }
 
     fn fill(&mut self, most: usize) {
@@ -254,159 +213,18 @@ impl Level for Fractions {
     }
 }
 
-/// A node's children, on the way to one point.
-#[derive(Clone, Copy)]
-pub(crate) struct Gate {
-    a: Wide,
-    d0: Wide,
-    n1: Wide,
-    d1: Wide,
-}
-
-impl Gate {
-    const ZERO: Self = Self { a: Wide::ZERO, d0: Wide::ZERO, n1: Wide::ZERO, d1: Wide::ZERO };
-
-    /// The gate of two fractions.
-    #[inline(always)]
-    pub(crate) fn new((n0, d0): (Wide, Wide), (n1, d1): (Wide, Wide), lambda: &Factor) -> Self {
-        Self { a: lambda.times(d0) + n0, d0, n1, d1 }
-    }
-
-    /// The gate of children that are 0 / 1.
-    fn unused(lambda: EF) -> Self {
-        Self { a: lambda.into(), d0: Wide::ONE, n1: Wide::ZERO, d1: Wide::ONE }
-    }
-
-    #[inline(always)]
-    fn value(&self) -> Wide {
-        times(self.d1, self.a) + times(self.d0, self.n1)
-    }
-
-    /// The difference of two gates.
-    #[inline(always)]
-    fn step(&self, to: &Self) -> Self {
-        Self { a: to.a - self.a, d0: to.d0 - self.d0, n1: to.n1 - self.n1, d1: to.d1 - self.d1 }
-    }
-
-    /// The gate at a challenge between two.
-    #[inline(always)]
-    fn fold(&self, to: &Self, challenge: &Factor) -> Self {
-        let step = self.step(to);
-        Self {
-            a: challenge.times(step.a) + self.a,
-            d0: challenge.times(step.d0) + self.d0,
-            n1: challenge.times(step.n1) + self.n1,
-            d1: challenge.times(step.d1) + self.d1,
-        }
-    }
-
-    /// Its lanes, each as a, d0, n1, d1.
-    fn lanes(&self) -> impl Iterator<Item = [EF; 4]> + '_ {
-        let all = [&self.a, &self.d0, &self.n1, &self.d1];
-        (0..WIDTH).map(move |lane| all.map(|wide| self::lane(wide, lane)))
-    }
-}
-
-/// The sums of a round before lanes are added: at 0, and of the leading coefficient.
-#[derive(Clone, Copy)]
-struct Sums {
-    parts: [[Wide; 2]; PARTS],
-    /// What padding adds to the sum at 0, which is the same in all lanes.
-    padding: EF,
-}
-
-impl Sums {
-    const ZERO: Self = Self { parts: [[Wide::ZERO; 2]; PARTS], padding: EF::ZERO };
-
-    #[inline(always)]
-    fn add(&mut self, part: usize, weight: &Factor, [low, high]: [&Gate; 2]) {
-        self.parts[part][0] += weight.times(low.value());
-        self.parts[part][1] += weight.times(low.step(high).value());
-    }
-
-    fn join(mut self, other: Self) -> Self {
-        for (sums, others) in self.parts.iter_mut().zip(other.parts) {
-            sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
-        }
-        self.padding += other.padding;
-        self
-    }
-
-    /// Both sums, with the weights of the lanes.
-    fn total(&self, lanes: &[EF]) -> [EF; 2] {
-        let mut totals = [self.padding, EF::ZERO];
-        for (sums, lanes) in self.parts.iter().zip(lanes.chunks(WIDTH)) {
-            for (total, sum) in totals.iter_mut().zip(sums) {
-                let one = |(lane, weight): (usize, &EF)| *weight * self::lane(sum, lane);
-                *total += lanes.iter().enumerate().map(one).sum::<EF>();
-            }
-        }
-        totals
-    }
-}
-
-/// Sums over pairs of rows, of which `gates` gives each pair's parts. They are written down if
-/// there is room for them. Pairs of one kind of padding are as `paddings` says.
-fn sum_pairs(
-    weights: &[EF],
-    out: Option<&mut [Gate]>,
-    (padding, paddings): (&Padding, &[(Gate, EF)]),
-    gates: impl Fn(usize, usize) -> Gate + Sync,
-) -> Sums {
-    let pairs = ROWS_EACH / 2;
-    let of = |chunk: usize, weights: &[EF], out: &mut [Gate]| {
-        let mut sums = Sums::ZERO;
-        let mut unwritten = [Gate::ZERO; 2 * PARTS];
-        for (pair, weight) in weights.iter().enumerate() {
-            let row = 2 * (chunk * pairs + pair);
-            let out = out.get_mut(2 * PARTS * pair..2 * PARTS * (pair + 1));
-            if let Some(kind) = padding.of::<2>(row) {
-                let (gate, value) = paddings[kind];
-                sums.padding += *weight * value;
-                if let Some(out) = out {
-                    out.fill(gate);
-                }
-                continue;
-            }
-            let out = out.unwrap_or(&mut unwritten);
-            for (place, out) in out.iter_mut().enumerate() {
-                *out = gates(row + place / PARTS, place % PARTS);
-            }
-            let (low, high) = out.split_at(PARTS);
-            let weight = Factor::new(*weight);
-            for (part, (low, high)) in low.iter().zip(high).enumerate() {
-                sums.add(part, &weight, [low, high]);
-            }
-        }
-        sums
-    };
-    let chunks = weights.par_chunks(pairs).enumerate();
-    match out {
-        Some(out) => {
-            let chunks = chunks.zip(out.par_chunks_mut(2 * PARTS * pairs));
-            let sums = chunks.map(|((chunk, weights), out)| of(chunk, weights, out));
-            sums.reduce(|| Sums::ZERO, Sums::join)
-        }
-        None => {
-            let sums = chunks.map(|(chunk, weights)| of(chunk, weights, &mut []));
-            sums.reduce(|| Sums::ZERO, Sums::join)
-        }
-    }
-}
-
 /// The leading coefficient of the first round.
-fn leading(level: &impl Level, padding: &Padding, lambda: EF, weights: &[EF], lanes: &[EF]) -> EF {
-    let pairs = ROWS_EACH / 2;
-    let chunks = weights.par_chunks(pairs).enumerate();
+fn leading(level: &impl Level, kinds: &Kinds, lambda: EF, weights: &[EF], lanes: &[EF]) -> EF {
+    let chunks = weights.par_chunks(PAIRS_EACH).enumerate();
     let add = |mut sums: [Wide; PARTS], others: [Wide; PARTS]| {
         sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
         sums
     };
     let sums =
-        chunks.map(|(chunk, weights)| level.leading(lambda, padding, chunk * pairs, weights));
+        chunks.map(|(chunk, weights)| level.leading(lambda, kinds, chunk * PAIRS_EACH, weights));
     let sums = sums.reduce(|| [Wide::ZERO; PARTS], add);
-    let parts = sums.map(|sum| [Wide::ZERO, sum]);
-    Sums { parts, padding: EF::ZERO }.total(lanes)[1]
+    let all = sums.iter().flat_map(|sum| (0..WIDTH).map(move |place| lane(sum, place)));
+    all.zip(lanes).map(|(sum, weight)| *weight * sum).sum()
 }
 
 /// A layer's sum-check as far as it went.
@@ -460,56 +278,6 @@ impl<S: FieldChallenger<F>> Rounds<'_, '_, S> {
     }
 }
 
-/// The gates of two rounds, the larger first, for a layer of so many rows and all above it.
-fn room(rows: usize) -> [Vec<Gate>; 2] {
-    let pairs = rows / 4 + 2;
-    [pairs, pairs / 2 + 2].map(|pairs| vec![Gate::ZERO; pairs * PARTS])
-}
-
-/// The gates of a layer between its first and its last round.
-struct Gates<'a, L> {
-    level: &'a L,
-    lambda: EF,
-    /// The first challenge.
-    at: Folding,
-}
-
-impl<'a, L: Level> Gates<'a, L> {
-    fn new(level: &'a L, lambda: EF, challenge: EF) -> Self {
-        let moved = level.multipliers().iter().map(|by| Factor::new(*by * challenge)).collect();
-        let [of_lambda, of_challenge] = [lambda, challenge].map(Factor::new);
-        Self { level, lambda, at: Folding { lambda: of_lambda, challenge: of_challenge, moved } }
-    }
-
-    /// Whether those of a round are written down.
-    fn is_written(round: usize) -> bool {
-        round > 1 || !L::IS_LIGHT
-    }
-
-    /// The gate of four rows after the first round.
-    #[inline(always)]
-    fn first(&self, quad: usize, part: usize) -> Gate {
-        match quad < self.level.rows() / 4 {
-            true => self.level.gate(&self.at, quad, part),
-            false => Gate::unused(self.lambda),
-        }
-    }
-
-    /// A gate after a round, from those before it if they were written down, at the round's
-    /// challenge.
-    #[inline(always)]
-    fn after(&self, round: usize, before: &[Gate], at: &Factor, row: usize, part: usize) -> Gate {
-        if round == 1 {
-            return self.first(row, part);
-        }
-        let pair = [2 * row, 2 * row + 1].map(|row| match Self::is_written(round - 1) {
-            true => before[row * PARTS + part],
-            false => self.first(row, part),
-        });
-        pair[0].fold(&pair[1], at)
-    }
-}
-
 /// The rounds of a layer of two rows: those of its only row of gates.
 fn prove_row<S: FieldChallenger<F>>(
     level: &impl Level,
@@ -523,13 +291,93 @@ fn prove_row<S: FieldChallenger<F>>(
     rounds.of_row(gates.iter().flat_map(Gate::lanes).collect(), lanes)
 }
 
+/// The rows of gates after the first round of a layer.
+struct First<'a, L> {
+    level: &'a L,
+    layer: &'a Layer,
+}
+
+impl<L: Level> Rows for First<'_, L> {
+    #[inline(always)]
+    fn ones(&self, row: usize, part: usize) -> [Wide; 2] {
+        self.level.ones(&self.layer.by, row, part)
+    }
+
+    #[inline(always)]
+    fn gate(&self, row: usize, part: usize) -> Gate {
+        match row < self.level.rows() / 4 {
+            true => self.level.gate(&self.layer.by, row, part),
+            false => self.layer.unused,
+        }
+    }
+}
+
+/// Those after the second, of a level that is light.
+struct Second<'a, L> {
+    first: First<'a, L>,
+    challenge: Factor,
+}
+
+impl<L: Level> Rows for Second<'_, L> {
+    #[inline(always)]
+    fn ones(&self, row: usize, part: usize) -> [Wide; 2] {
+        self.first.ones(row, part)
+    }
+
+    #[inline(always)]
+    fn gate(&self, row: usize, part: usize) -> Gate {
+        let First { level, layer } = self.first;
+        level.gate_of_eight(&layer.by, row, part).unwrap_or_else(|| {
+            let low = self.first.gate(2 * row, part);
+            low.fold(&self.first.gate(2 * row + 1, part), &self.challenge)
+        })
+    }
+}
+
+/// The rows of gates after a round.
+struct Made<'a, L> {
+    level: &'a L,
+    layer: &'a Layer,
+    round: usize,
+    /// That of the round.
+    challenge: EF,
+    /// The rows before it, if they were written down.
+    from: &'a Store,
+}
+
+impl<L: Level> Made<'_, L> {
+    /// The sums over their pairs. They are written down if there is room for them.
+    fn sum(&self, weights: &[EF], kinds: &Kinds, out: Option<&mut Store>) -> Sums {
+        let Self { level, layer, round, from, .. } = *self;
+        let challenge = Factor::new(self.challenge);
+        let first = First { level, layer };
+        match round {
+            1 => sum_pairs(layer, weights, kinds, out, &first),
+            2 if L::IS_LIGHT => sum_pairs(layer, weights, kinds, out, &Second { first, challenge }),
+            _ => sum_pairs(layer, weights, kinds, out, &Folded { layer, from, challenge }),
+        }
+    }
+
+    /// A part of the first row.
+    fn gate(&self, part: usize) -> Gate {
+        let Self { level, layer, round, from, .. } = *self;
+        let challenge = Factor::new(self.challenge);
+        let first = First { level, layer };
+        match round {
+            1 => first.gate(0, part),
+            2 if L::IS_LIGHT => Second { first, challenge }.gate(0, part),
+            _ => Folded { layer, from, challenge }.gate(0, part),
+        }
+    }
+}
+
 /// The rounds of a layer of rows: gates on their way to one row.
 fn prove_rows<L: Level, S: FieldChallenger<F>>(
     level: &L,
-    padding: &Padding,
+    kinds: &Kinds,
     lambda: EF,
     point: &[EF],
-    room: &mut [Vec<Gate>; 2],
+    room: &mut [Store; 2],
     rounds: &mut Rounds<'_, '_, S>,
 ) -> [EF; 4] {
     let (rows, lanes) = point.split_at(point.len() - ROW_BITS);
@@ -542,40 +390,36 @@ fn prove_rows<L: Level, S: FieldChallenger<F>>(
     // Weights of pairs. Those of unused pairs are not needed one by one.
     let mut weights = eq_table(&behind);
     let mut pairs = level.rows() / 4;
-    let leading = leading(level, padding, lambda, &weights[..pairs], &of_lanes);
+    let leading = leading(level, kinds, lambda, &weights[..pairs], &of_lanes);
     let mut challenge = rounds.next(rows[0], [rounds.first, leading]);
-    let (paddings, mut padding) = (padding.gates(lambda), padding.clone());
-    padding.halve();
-    let gates = Gates::new(level, lambda, challenge);
-    let [next, now] = room;
+    let by = Binding::new(lambda, challenge, level.powers());
+    let (mut layer, mut kinds) = (Layer::new(lambda, by, kinds), kinds.clone());
+    kinds.halve();
+    let [mut next, mut now] = room.each_mut();
     for (round, coordinate) in rows.iter().enumerate().skip(1) {
         weights = weights.chunks(2).map(|pair| pair.iter().copied().sum()).collect();
-        let (from, before) = (pairs, &*now);
-        pairs = from.div_ceil(2);
+        pairs = pairs.div_ceil(2);
         let used = &weights[..pairs];
-        let is_written = Gates::<L>::is_written(round);
-        let out = is_written.then(|| &mut next[..2 * pairs * PARTS]);
-        padding.halve();
-        let at = Factor::new(challenge);
-        let kinds = (&padding, paddings.as_slice());
-        let sums = sum_pairs(used, out, kinds, |row, part| match row < from {
-            true => gates.after(round, before, &at, row, part),
-            false => Gate::unused(lambda),
-        });
-        let [at_0, leading] = sums.total(&of_lanes);
+        kinds.halve();
+        if round == 2 && L::IS_LIGHT {
+            layer.by.bind([rounds.ends[0], challenge], level.powers());
+        }
+        let from = Made { level, layer: &layer, round, challenge, from: now };
+        let is_written = round > 1 || !L::IS_LIGHT;
+        let sums = from.sum(used, &kinds, is_written.then_some(&mut *next));
+        let [at_0, leading] = sums.total(&of_lanes, lambda);
         let unused = EF::ONE - used.iter().copied().sum::<EF>();
         challenge = rounds.next(*coordinate, [at_0 + lambda * unused, leading]);
         if is_written {
-            std::mem::swap(now, next);
+            std::mem::swap(&mut now, &mut next);
         }
     }
-    let at = Factor::new(challenge);
-    let last = |part: usize| gates.after(rows.len(), now, &at, 0, part);
-    let gates: Vec<Gate> = (0..PARTS).map(last).collect();
-    if now.len() > next.len() {
-        std::mem::swap(now, next);
+    if rows.len() == 2 && L::IS_LIGHT {
+        layer.by.bind([rounds.ends[0], challenge], level.powers());
     }
-    rounds.of_row(gates.iter().flat_map(Gate::lanes).collect(), lanes)
+    let made = Made { level, layer: &layer, round: rows.len(), challenge, from: now };
+    let gates = (0..PARTS).map(|part| made.gate(part));
+    rounds.of_row(gates.collect::<Vec<_>>().iter().flat_map(Gate::lanes).collect(), lanes)
 }
 
 /// The levels above the leaves: those of rows, from the largest on, then those of one row's
@@ -585,29 +429,31 @@ struct Tree {
     first: usize,
     rows: Vec<Fractions>,
     row: Vec<Vec<[EF; 2]>>,
-    /// The padding of the leaves and of each level of rows.
-    padding: Vec<Padding>,
+    /// What is known of the leaves and of each level of rows.
+    kinds: Vec<Kinds>,
 }
 
 impl Tree {
     fn new<L: Level>(leaves: &L, bits: usize) -> Self {
         let levels = bits - ROW_BITS;
-        let first = if L::IS_LIGHT && levels > 1 { 2 } else { 1 };
         let mut rows: Vec<Fractions> = Vec::new();
-        let mut padding = vec![leaves.padding()];
+        let mut kinds = vec![leaves.kinds()];
+        let mut first = 1;
         for level in 1..=levels {
-            let (below, most) = (&padding[level - 1], 1 << (levels - level));
-            if level >= first {
-                rows.push(match (rows.last(), level) {
-                    (Some(last), _) => Fractions::above(last, below, most),
-                    (None, 1) => Fractions::above(leaves, below, most),
-                    (None, _) => {
-                        let added = Added::new(leaves, &padding[0], 2 * most);
-                        Fractions::above(&added, below, most)
-                    }
-                });
-            }
-            padding.push(below.above());
+            let (below, most) = (&kinds[level - 1], 1 << (levels - level));
+            let above = match rows.last() {
+                Some(last) => Some(Fractions::above(last, below, most)),
+                None if level == 1 && level < levels && L::IS_LIGHT => None,
+                None => {
+                    first = level;
+                    Some(match (level, leaves.sums(&kinds[0], 2 * most)) {
+                        (2, Some(sums)) => Fractions::above(&sums, below, most),
+                        (_, Some(_) | None) => Fractions::above(leaves, below, most),
+                    })
+                }
+            };
+            rows.extend(above);
+            kinds.push(below.above());
         }
         let last = rows.pop();
         let register = |part: usize| match &last {
@@ -624,7 +470,7 @@ impl Tree {
                 |([n0, d0], [n1, d1]): (&[EF; 2], &[EF; 2])| [*d1 * *n0 + *d0 * *n1, *d0 * *d1];
             row.push(low.iter().zip(high).map(add).collect());
         }
-        Self { first, rows, row, padding }
+        Self { first, rows, row, kinds }
     }
 }
 
@@ -646,8 +492,7 @@ pub(crate) fn prove<L: Level>(
     let root_denominator = root[1] * root[3];
     assert_ne!(root_denominator, EF::ZERO, "denominators are not 0");
     let mut transcript = LookupMessages::new(sponge, bits, root_denominator);
-    // Of leaves that are light the first gates are not written down.
-    let mut room = room(if L::IS_LIGHT { leaves.rows() / 2 } else { leaves.rows() });
+    let mut room = [Store::default(), Store::default()];
     let (mut numerator, mut denominator) = (EF::ZERO, root_denominator);
     let mut children = [EF::ZERO; 2];
     let mut point: Vec<EF> = Vec::new();
@@ -670,14 +515,17 @@ pub(crate) fn prove<L: Level>(
         } else {
             let (room, rounds) = (&mut room, &mut rounds);
             let level = bits - 1 - layer;
-            let padding = &tree.padding[level];
-            match level.checked_sub(tree.first) {
-                Some(place) => prove_rows(&tree.rows[place], padding, lambda, &point, room, rounds),
-                None if level > 0 => {
-                    let added = Added::new(&leaves, &tree.padding[0], 2 << (layer - ROW_BITS));
-                    prove_rows(&added, padding, lambda, &point, room, rounds)
+            let kinds = &tree.kinds[level];
+            match (level.checked_sub(tree.first), level) {
+                (Some(place), _) => {
+                    prove_rows(&tree.rows[place], kinds, lambda, &point, room, rounds)
                 }
-                None => prove_rows(&leaves, padding, lambda, &point, room, rounds),
+                (None, 0) => prove_rows(&leaves, kinds, lambda, &point, room, rounds),
+                (None, _) => {
+                    let sums = leaves.sums(&tree.kinds[0], 2 << (layer - ROW_BITS));
+                    let sums = sums.expect("levels that are not written down are computed");
+                    prove_rows(&sums, kinds, lambda, &point, room, rounds)
+                }
             }
         };
         let Rounds { messages, mut ends, .. } = rounds;

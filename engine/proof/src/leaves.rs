@@ -5,10 +5,19 @@
 //! memory, and the first sums over them are products of numbers of the base field.
 
 use crate::field::{EF, F};
-use crate::fractions::{Folding, Fractions, Gate, Level, PARTS, Padding, QUAD, ROW};
+use crate::fractions::{Fractions, Level};
+use crate::gates::{
+    Binding, By, Gate, Kinds, MIXED, ONES, PADDING, PARTS, ROW, Weights, by, summed,
+};
+use crate::pairs::Pairs;
 use crate::wide::{Factor, Narrow, WIDTH, Wide, times};
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
 
+/// Leaves of four rows: two neighbouring gates.
+const QUAD: usize = 4 * ROW;
+/// Rows of the smallest block whose rows of ones are told apart: those that the first two rounds
+/// bring together are of one block.
+const ROWS_MIN: usize = 8;
 /// The most numbers of a leaf.
 const NUMBERS_MAX: usize = 3;
 /// Sums of products of which the steps between gates are made: of numerators with each of the
@@ -40,11 +49,13 @@ pub(crate) struct Leaves {
 }
 
 /// A block of whole fours of rows, with what its denominators are made of.
-struct Ready {
-    block: Block,
-    shift: Factor,
-    square: Wide,
-    double: Wide,
+pub(crate) struct Ready {
+    pub(crate) block: Block,
+    pub(crate) shift: Factor,
+    pub(crate) square: Wide,
+    pub(crate) double: Wide,
+    /// What the sums and products of two leaves of two numbers add to their denominator.
+    pairs: By<4>,
 }
 
 impl Leaves {
@@ -65,7 +76,7 @@ impl Leaves {
             denominators
                 .extend((0..block.numerators.len()).map(|leaf| block.denominator(beta, leaf)));
         }
-        let blocks = whole.into_iter().map(Ready::new).collect();
+        let blocks = whole.into_iter().map(|block| Ready::new(block, beta)).collect();
         let powers = [beta, beta.square()].map(Factor::new);
         Self { beta, powers, blocks, places, rest: Fractions::new(&numerators, &denominators) }
     }
@@ -87,7 +98,7 @@ impl Leaves {
 
     /// The block of four rows, and the first register of it and of a part.
     #[inline(always)]
-    fn place(&self, quad: usize, part: usize) -> Option<(&Ready, usize)> {
+    pub(crate) fn place(&self, quad: usize, part: usize) -> Option<(&Ready, usize)> {
         let (block, first) = *self.places.get(quad)?;
         Some((&self.blocks[block as usize], (quad - first as usize) * 4 * PARTS + part))
     }
@@ -101,10 +112,17 @@ impl Block {
 }
 
 impl Ready {
-    fn new(block: Block) -> Self {
+    fn new(block: Block, beta: EF) -> Self {
         let (shift, square) = (Factor::new(block.shift), block.shift.square().into());
         let double = block.shift.double().into();
-        Self { block, shift, square, double }
+        let pairs = by([-block.shift, -block.shift * beta, beta, beta.square()]);
+        Self { block, shift, square, double, pairs }
+    }
+
+    /// Its number of numbers.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.block.numbers.len()
     }
 
     #[inline(always)]
@@ -113,7 +131,7 @@ impl Ready {
     }
 
     #[inline(always)]
-    fn number(&self, place: usize, register: usize) -> Narrow {
+    pub(crate) fn number(&self, place: usize, register: usize) -> Narrow {
         Narrow::pack_slice(&self.block.numbers[place])[register]
     }
 
@@ -131,6 +149,14 @@ impl Ready {
             };
             return (numerator, self.square - self.shift.base(x0 + x1) + x0 * x1);
         }
+        if let ([_, _], true) = (&self.block.numbers[..], are_ones) {
+            let [y0, y1] = registers.map(|register| self.number(1, register));
+            let (sum, other) = (x0 + x1, y0 + y1);
+            let cross = Narrow::dot_product(&[x0, x1], &[y1, y0]);
+            let denominator = summed(&[sum, other, cross, y0 * y1], &self.pairs);
+            let numerator = self.double - sum - beta[0].base(other);
+            return (numerator, denominator + self.square + x0 * x1);
+        }
         let denominator = |place: usize| {
             let mut found = Wide::from(self.block.shift) - [x0, x1][place];
             for (power, beta) in (1..self.block.numbers.len()).zip(beta) {
@@ -142,27 +168,30 @@ impl Ready {
         (if are_ones { d0 + d1 } else { d1 * n0 + d0 * n1 }, times(d0, d1))
     }
 
+    /// The numbers of leaves at challenges between them, as one of the extension.
+    #[inline(always)]
+    fn bound<const N: usize, const TWO: usize, const THREE: usize>(
+        &self,
+        by: &Weights<N, TWO, THREE>,
+        registers: [usize; N],
+    ) -> Wide {
+        let x = |index: usize| self.number(index / N, registers[index % N]);
+        match self.count() {
+            1 => summed(&std::array::from_fn(x), &by.one),
+            2 => summed(&std::array::from_fn(x), &by.two),
+            _ => summed(&std::array::from_fn(x), &by.three),
+        }
+    }
+
     /// A fraction at a challenge between two leaves.
     #[inline(always)]
-    fn between(
-        &self,
-        at: &Folding,
-        beta: &[Factor; NUMBERS_MAX - 1],
-        [low, high]: [usize; 2],
-    ) -> (Wide, Wide) {
-        let (n0, n1) = (self.numerator(low), self.numerator(high));
+    fn between(&self, at: &Binding, pair: [usize; 2]) -> (Wide, Wide) {
+        let [n0, n1] = pair.map(|register| self.numerator(register));
         let numerator = match n0 == n1 {
             true => Wide::from(n0),
             false => at.challenge.base(n1 - n0) + n0,
         };
-        let (x0, x1) = (self.number(0, low), self.number(0, high));
-        let mut denominator = Wide::from(self.block.shift) - x0 - at.challenge.base(x1 - x0);
-        for (power, (beta, moved)) in (1..self.block.numbers.len()).zip(beta.iter().zip(&at.moved))
-        {
-            let (x0, x1) = (self.number(power, low), self.number(power, high));
-            denominator -= beta.base(x0) + moved.base(x1 - x0);
-        }
-        (numerator, denominator)
+        (numerator, Wide::from(self.block.shift) - self.bound(&at.once, pair))
     }
 
     /// Adds the products of which the step between two gates is made. Denominators go down when
@@ -192,6 +221,8 @@ impl Ready {
 }
 
 impl Level for Leaves {
+    type Sums<'a> = Pairs<'a>;
+
     const IS_LIGHT: bool = true;
 
     fn rows(&self) -> usize {
@@ -207,24 +238,35 @@ impl Level for Leaves {
         self.rest.register(register)
     }
 
-    fn padding(&self) -> Padding {
-        let mut padding = Padding::default();
+    fn kinds(&self) -> Kinds {
+        let mut kinds = Kinds::default();
         for Ready { block, .. } in &self.blocks {
             let rows = block.numerators.len() / ROW;
             let first = block.padding.iter().position(|is_padding| *is_padding);
+            let padding = PADDING + kinds.denominators.len() as u32;
             if let Some(row) = first {
-                padding.denominators.push(block.denominator(self.beta, row * ROW));
+                kinds.denominators.push(block.denominator(self.beta, row * ROW));
             }
-            let kind = padding.denominators.len() as u32;
             let is_padding = |row: usize| block.padding.get(row).copied().unwrap_or(false);
-            padding.kinds.extend((0..rows).map(|row| if is_padding(row) { kind } else { 0 }));
+            let numerators = Narrow::pack_slice(&block.numerators);
+            let are_ones = |row: usize| {
+                numerators[row * PARTS..(row + 1) * PARTS].iter().all(|one| *one == Narrow::ONE)
+            };
+            kinds.rows.extend((0..rows).map(|row| match row {
+                row if is_padding(row) => padding,
+                row if rows >= ROWS_MIN && are_ones(row) => ONES,
+                _ => MIXED,
+            }));
         }
-        padding
+        kinds
     }
 
-    /// beta and its square.
-    fn multipliers(&self) -> Vec<EF> {
-        vec![self.beta, self.beta.square()]
+    fn powers(&self) -> [EF; 3] {
+        [EF::ONE, self.beta, self.beta.square()]
+    }
+
+    fn sums<'a>(&'a self, kinds: &'a Kinds, most: usize) -> Option<Pairs<'a>> {
+        Some(Pairs::new(self, kinds, most))
     }
 
     #[inline(always)]
@@ -240,24 +282,40 @@ impl Level for Leaves {
     }
 
     #[inline(always)]
-    fn gate(&self, at: &Folding, quad: usize, part: usize) -> Gate {
+    fn gate(&self, at: &Binding, quad: usize, part: usize) -> Gate {
         match self.place(quad, part) {
             Some((block, first)) => {
-                let between = |place: usize| {
-                    let pair = [first + place * PARTS, first + (place + 2) * PARTS];
-                    block.between(at, &self.powers, pair)
-                };
-                Gate::new(between(0), between(1), &at.lambda)
+                let of = |from: usize| first + from * PARTS;
+                let low = block.between(at, [of(0), of(2)]);
+                Gate::new(low, block.between(at, [of(1), of(3)]), &at.lambda)
             }
             None => self.rest.gate(at, quad - self.places.len(), part),
         }
     }
 
-    fn leading(&self, lambda: EF, padding: &Padding, from: usize, by: &[EF]) -> [Wide; PARTS] {
+    #[inline(always)]
+    fn ones(&self, at: &Binding, row: usize, part: usize) -> [Wide; 2] {
+        let quad = if at.twice.is_some() { 2 * row } else { row };
+        let (block, first) = self.place(quad, part).expect("ones are numbers");
+        let shift = Wide::from(block.block.shift + at.mu);
+        let of = |from: usize| first + from * PARTS;
+        match &at.twice {
+            None => {
+                let (low, high) = ([of(0), of(2)], [of(1), of(3)]);
+                [shift - block.bound(&at.once, low), shift - block.bound(&at.once, high)]
+            }
+            Some(by) => {
+                let (low, high) = ([of(0), of(2), of(4), of(6)], [of(1), of(3), of(5), of(7)]);
+                [shift - block.bound(by, low), shift - block.bound(by, high)]
+            }
+        }
+    }
+
+    fn leading(&self, lambda: EF, kinds: &Kinds, from: usize, by: &[EF]) -> [Wide; PARTS] {
         let mut steps = [[Wide::ZERO; STEPS]; PARTS];
         let whole = self.places.len().saturating_sub(from).min(by.len());
         let all = (from..).zip(&by[..whole]);
-        for (quad, weight) in all.filter(|(quad, _)| padding.of_quad(*quad).is_none()) {
+        for (quad, weight) in all.filter(|(quad, _)| kinds.padding::<4>(4 * quad).is_none()) {
             let weight = Factor::new(*weight);
             for (part, steps) in steps.iter_mut().enumerate() {
                 let Some((block, first)) = self.place(quad, part) else { continue };
@@ -269,7 +327,7 @@ impl Level for Leaves {
             }
         }
         let others = (from + whole).saturating_sub(self.places.len());
-        let mut sums = self.rest.leading(lambda, &Padding::default(), others, &by[whole..]);
+        let mut sums = self.rest.leading(lambda, &Kinds::default(), others, &by[whole..]);
         let powers: Vec<EF> = self.beta.powers().take(2 * NUMBERS_MAX - 1).collect();
         let of_numerators = powers[..NUMBERS_MAX].iter().map(|power| -*power);
         let of_numbers = powers.iter().map(|power| lambda * *power);

@@ -9,7 +9,7 @@
 
 use crate::claims::{Challenges, Openings, Points};
 use crate::field::{EF, F, int};
-use crate::fractions::ROW;
+use crate::gates::ROW;
 use crate::leaves::{Block, Leaves};
 use crate::plan::{At, Form, Layout, Plan, Table};
 use crate::witness::{Witness, spread_with};

@@ -11,6 +11,7 @@ use crate::field::{EF, F, eq_table, int};
 use crate::fractions::{self, Fractions, leaf_point};
 use crate::leaves::Leaves;
 use crate::logup;
+use crate::outer::Outer;
 use crate::pcs::{self, Kept, Pcs, Root};
 use crate::plan::{
     At, Check, ColumnId, Layout, MatMulShape, Opened, Placed, Plan, PlanError, ProductKind, Role,
@@ -204,7 +205,7 @@ impl Parts<'_> {
         witness: &Witness,
         challenges: &Challenges,
         requests: &BTreeMap<usize, Request>,
-    ) -> Vec<ProductTerm> {
+    ) -> Vec<ProductTerm<'static>> {
         let plan = self.plan;
         let mut terms = Vec::with_capacity(plan.products.len());
         for (index, product) in plan.products.iter().enumerate() {
@@ -287,16 +288,16 @@ impl Parts<'_> {
 
     /// The terms of the second sum-check: weights times columns. Those of the run may be known, by
     /// table.
-    fn functionals(
+    fn functionals<'a>(
         &self,
-        (witness, known): (&Witness, Option<&[Vec<Vec<F>>]>),
+        (witness, known): (&Witness, Option<&'a [Vec<Vec<F>>]>),
         challenges: &Challenges,
         functionals: &BTreeMap<(ColumnId, At), Vec<Functional>>,
-    ) -> Vec<ProductTerm> {
+    ) -> Vec<ProductTerm<'a>> {
         let plan = self.plan;
         let term = |(column, at): (ColumnId, At)| {
             let spec = &plan.columns[column.0];
-            let cells: Cow<'_, [F]> = match at {
+            let cells: Cow<'a, [F]> = match at {
                 At::Slice(product) => {
                     let slice = self.slice(challenges, product);
                     let mut weights = vec![EF::ZERO; slice.len()];
@@ -312,9 +313,11 @@ impl Parts<'_> {
                     }
                 }
             };
-            let all = functionals.get(&(column, at)).into_iter().flatten();
-            let weights = functional_weights(&spec.layout, all);
-            ProductTerm::weighted(weights, &cells)
+            let all = functionals.get(&(column, at)).map_or(&[][..], Vec::as_slice);
+            match Outer::new(&spec.layout, all, cells) {
+                Ok(outer) => ProductTerm::outer(outer, spec.layout.bits()),
+                Err(cells) => ProductTerm::weighted(functional_weights(&spec.layout, all), &cells),
+            }
         };
         plan.functionals().into_iter().map(term).collect()
     }
@@ -338,7 +341,7 @@ fn mat_mul(
     bits: usize,
     shape: &MatMulShape,
     request: &Request,
-) -> ProductTerm {
+) -> ProductTerm<'static> {
     let side = |side: usize| {
         let rows = |inference: usize, batch: usize| match side {
             0 => {
@@ -362,7 +365,7 @@ fn elements(
     operation: usize,
     offsets: [i64; 2],
     request: &Request,
-) -> ProductTerm {
+) -> ProductTerm<'static> {
     let layout = plan.layout_of(operation);
     let side = |side: usize| {
         let source = Source::Placed(Placed { operation, place: side, number: 0 });
@@ -390,10 +393,7 @@ fn differences(plan: &Plan, operation: usize, from: &[i32], less: &[i32]) -> Vec
 }
 
 /// The weights that functionals give to the cells of a column.
-fn functional_weights<'a>(
-    layout: &Layout,
-    functionals: impl Iterator<Item = &'a Functional>,
-) -> Vec<Wide> {
+fn functional_weights(layout: &Layout, functionals: &[Functional]) -> Vec<Wide> {
     let inner = 1 << layout.inner_bits();
     let mut weights = vec![EF::ZERO; if inner < Narrow::WIDTH { 1 << layout.bits() } else { 0 }];
     let mut wide = vec![Wide::ZERO; (1 << layout.bits()) / Narrow::WIDTH];

@@ -7,6 +7,7 @@
 
 use crate::field::{EF, F};
 use crate::messages::SumMessages;
+use crate::outer::Outer;
 use crate::wide::{Factor, Narrow, Wide, lane, times};
 use p3_challenger::FieldChallenger;
 use p3_field::{PackedFieldExtension, PackedValue, PrimeCharacteristicRing};
@@ -23,7 +24,9 @@ const FACTORS_MAX: usize = 5;
 const EACH: usize = 256;
 
 /// A product of tables of the same size.
-pub(crate) struct ProductTerm {
+pub(crate) struct ProductTerm<'a> {
+    /// What it is while inferences are bound, if it begins with them.
+    outer: Option<Outer<'a>>,
     /// The tables while they fill registers; else empty.
     wide: Vec<Vec<Wide>>,
     /// One more of them before the first variable is bound, if it is of the base field: a fifth of
@@ -54,7 +57,7 @@ fn sum(len: usize, of: impl Fn(usize) -> Wide + Send + Sync) -> EF {
     across(all.reduce(|| Wide::ZERO, |a, b| a + b))
 }
 
-impl ProductTerm {
+impl<'a> ProductTerm<'a> {
     /// A term of tables of 2^bits entries.
     pub(crate) fn new(factors: Vec<Vec<EF>>) -> Self {
         let len = factors.first().map_or(1, Vec::len);
@@ -65,7 +68,7 @@ impl ProductTerm {
         let sum = (0..len).map(product).sum();
         let bits = len.trailing_zeros() as usize;
         let (wide, narrow) = (Vec::new(), Vec::new());
-        Self { wide, narrow, few: factors, bits, sum, scale: EF::ONE }
+        Self { outer: None, wide, narrow, few: factors, bits, sum, scale: EF::ONE }
     }
 
     /// A term of tables in registers.
@@ -78,7 +81,8 @@ impl ProductTerm {
         let sum = sum(len, product);
         let bits = (len * Narrow::WIDTH).trailing_zeros() as usize;
         let (narrow, few) = (Vec::new(), Vec::new());
-        let mut term = Self { wide: factors, narrow, few, bits, sum, scale: EF::ONE };
+        let outer = None;
+        let mut term = Self { outer, wide: factors, narrow, few, bits, sum, scale: EF::ONE };
         term.leave_registers();
         term
     }
@@ -93,7 +97,14 @@ impl ProductTerm {
         let sum = sum(weights.len(), |index| weights[index] * numbers[index]);
         let bits = (weights.len() * Narrow::WIDTH).trailing_zeros() as usize;
         let (wide, narrow) = (vec![weights], numbers.to_vec());
-        Self { wide, narrow, few: Vec::new(), bits, sum, scale: EF::ONE }
+        Self { outer: None, wide, narrow, few: Vec::new(), bits, sum, scale: EF::ONE }
+    }
+
+    /// A term of a column of 2^bits cells and functionals on it.
+    pub(crate) fn outer(outer: Outer<'a>, bits: usize) -> Self {
+        let sum = outer.sum();
+        let (wide, narrow, few) = (Vec::new(), Vec::new(), Vec::new());
+        Self { outer: Some(outer), wide, narrow, few, bits, sum, scale: EF::ONE }
     }
 
     /// Whether a variable cannot be bound between registers any more.
@@ -115,7 +126,14 @@ impl ProductTerm {
             }
             return;
         }
-        let found: Vec<EF> = if self.wide.is_empty() {
+        let found: Vec<EF> = if let Some(outer) = &self.outer {
+            let mut sums = vec![EF::ZERO; values.len()];
+            for sides in &outer.sides {
+                let found = products(sides, |a, b| a * b, 0..sides[0].len() / 2, values.len());
+                sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
+            }
+            sums
+        } else if self.wide.is_empty() {
             let pairs = 0..self.few.first().map_or(1, Vec::len) / 2;
             products(&self.few, |a, b| a * b, pairs, values.len()).to_vec()
         } else {
@@ -142,6 +160,14 @@ impl ProductTerm {
         if self.bits < remaining {
             self.scale *= EF::ONE - challenge;
             self.sum *= EF::ONE - challenge;
+            return;
+        }
+        if let Some(outer) = &mut self.outer {
+            if let Some(left) = outer.fold(challenge) {
+                self.outer = None;
+                self.wide = left.into();
+                self.leave_registers();
+            }
             return;
         }
         let factor = Factor::new(challenge);
@@ -234,7 +260,7 @@ pub(crate) struct Summed {
 
 /// Proves the sum of the terms.
 pub(crate) fn prove(
-    mut terms: Vec<ProductTerm>,
+    mut terms: Vec<ProductTerm<'_>>,
     degree: usize,
     sponge: &mut impl FieldChallenger<F>,
 ) -> Summed {
@@ -251,7 +277,7 @@ pub(crate) fn prove(
         proof.round_polys.push(values);
         point.push(challenge);
     }
-    let last = |term: &ProductTerm| term.few.iter().map(|table| table[0]).collect();
+    let last = |term: &ProductTerm<'_>| term.few.iter().map(|table| table[0]).collect();
     Summed { proof, point, factors: terms.iter().map(last).collect() }
 }
 

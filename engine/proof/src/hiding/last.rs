@@ -86,7 +86,7 @@ impl Mask<'_> {
 
 /// Proves the sum of the terms.
 pub(crate) fn prove(
-    mut terms: Vec<ProductTerm>,
+    mut terms: Vec<ProductTerm<'_>>,
     rounds: usize,
     (mask, blind): (&[EF], &[EF]),
     transcript: &mut Transcript,

@@ -4,7 +4,8 @@
 //! absorbs it.
 
 use crate::field::{EF, F, eq_table};
-use crate::fractions::{ROW, ROW_BITS};
+use crate::fractions::Level as _;
+use crate::gates::{ONES, ROW, ROW_BITS};
 use crate::leaves::{Block, Leaves};
 use crate::messages::LookupMessages;
 use crate::wide::{WIDTH, lane};
@@ -100,10 +101,10 @@ pub(crate) fn prove(
 
 /// Goal: leaves in the base field are proven as the fractions they stand for, and padding as any
 /// other. Method: look-ups of one, two and three numbers and their tables, of sizes down to less
-/// than a row, with rows of padding behind every few that are used, both ways.
+/// than a row, with rows of padding behind every few that are used, all ones or not, both ways.
 #[test]
 fn prop_leaves_are_proven_as_their_fractions() {
-    let mut padded = 0;
+    let (mut padded, mut ones) = (0, 0);
     arbtest::arbtest(|u| {
         let (alpha, beta) = (EF::from_u64(u.arbitrary()?), EF::from_u64(u.arbitrary()?).square());
         let mut blocks = Vec::new();
@@ -119,6 +120,7 @@ fn prop_leaves_are_proven_as_their_fractions() {
             let mut ones = vec![F::ZERO; 1 << u.int_in_range(0..=10)?];
             let period = 1 << u.int_in_range(0..=5)?;
             let used = u.int_in_range(1..=period)?;
+            let are_all_ones = u.arbitrary()?;
             let padding: Vec<bool> =
                 (0..ones.len() / ROW).map(|row| row % period >= used).collect();
             for (leaf, one) in ones.iter_mut().enumerate() {
@@ -128,7 +130,7 @@ fn prop_leaves_are_proven_as_their_fractions() {
                     continue;
                 }
                 let entry = u.choose_index(size as usize)?;
-                *one = F::from_bool(u.ratio(3, 4)?);
+                *one = F::from_bool(are_all_ones || u.ratio(3, 4)?);
                 counts[entry] -= *one;
                 looked_up.iter_mut().zip(&entries).for_each(|(to, from)| to.push(from[entry]));
             }
@@ -139,11 +141,12 @@ fn prop_leaves_are_proven_as_their_fractions() {
         let total: usize = blocks.iter().map(|block| block.numerators.len()).sum();
         let bits = crate::field::bits_of(total).max(ROW_BITS);
         let leaves = Leaves::new(beta, blocks);
+        ones += leaves.kinds().rows.iter().filter(|kind| **kind == ONES).count();
         let fractions = leaves.fractions();
         let by_numbers = crate::fractions::prove(leaves, bits, &mut crate::pcs::sponge());
         let by_fractions = crate::fractions::prove(fractions, bits, &mut crate::pcs::sponge());
         assert_eq!(crate::codec::write(&by_numbers), crate::codec::write(&by_fractions));
         Ok(())
     });
-    assert!(padded > 1_000, "{padded}");
+    assert!(padded > 1_000 && ones > 1_000, "{padded}, {ones}");
 }

@@ -14,6 +14,7 @@ pub mod packing;
 pub mod queue;
 mod rule;
 pub mod sharing;
+pub mod slots;
 
 pub use change::{Change, cheapest_change};
 pub use market::{Market, Names, stake_step};

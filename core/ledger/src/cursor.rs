@@ -3,7 +3,7 @@
 //! synchronised its state must continue at the same place as one that executed every block.
 
 use tg_types::ids::Noun;
-use tg_types::{Height, Tick};
+use tg_types::{Height, Tick, wire};
 
 use crate::entry::{Entry, entry};
 
@@ -27,6 +27,21 @@ entry! {
         pub draw_place: u64,
         /// Thousandths of a transaction that the rate still allows after the last block.
         pub allowance: u64,
+        /// What became of promises.
+        pub promises: PromiseCounts,
+    }
+}
+
+wire! {
+    /// How many jobs were promised, and what became of them. The rest is under way.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct PromiseCounts {
+        /// Promised.
+        pub given: u64,
+        /// Done in time.
+        pub kept: u64,
+        /// Not done in time, openly.
+        pub broken: u64,
     }
 }
 

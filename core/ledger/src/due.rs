@@ -12,7 +12,7 @@ use tg_types::{Decode, DecodeError, DurationMs, Encode, Reader, Tick, TimeError,
 
 use crate::entry::{Entry, entry, key_of};
 use crate::error::{ApplyError, Stop};
-use crate::job::{complaint, draw};
+use crate::job::{complaint, draw, promise};
 use crate::session::Session;
 use crate::{capacity, job, keys, node, seen, stake};
 
@@ -67,6 +67,16 @@ wire! {
             /// About which job.
             job: JobId,
         } = 8,
+        /// A slot that a node keeps begins.
+        BeginSlot {
+            /// For which job.
+            job: JobId,
+        } = 9,
+        /// A node that keeps slots has changed what it offers.
+        RecheckSlots {
+            /// Which.
+            node: NodeId,
+        } = 10,
     }
 }
 
@@ -80,7 +90,9 @@ impl DueItem {
             | Self::CloseJob { .. }
             | Self::LoseRuns { .. }
             | Self::CapacityStep { .. }
-            | Self::EndComplaint { .. } => false,
+            | Self::EndComplaint { .. }
+            | Self::BeginSlot { .. }
+            | Self::RecheckSlots { .. } => false,
         }
     }
 }
@@ -224,7 +236,12 @@ fn visit_item(session: &mut Session<'_>, count: u64) -> Result<(), Stop> {
         DueItem::CloseJob { job } => job::fall_due(session, &job)?,
         DueItem::JobStep { job } => job::miss::fall_due(session, &job)?,
         DueItem::DropNode { node } => node::fall_due(session, &node)?,
-        DueItem::LoseRuns { node } => job::run::lose(session, &node)?,
+        DueItem::LoseRuns { node } => {
+            job::run::lose(session, &node)?;
+            promise::recheck(session, &node)?;
+        }
+        DueItem::BeginSlot { job } => promise::fall_due(session, &job)?,
+        DueItem::RecheckSlots { node } => promise::recheck(session, &node)?,
         DueItem::CapacityStep { node } => capacity::fall_due(session, &node)?,
         DueItem::EndComplaint { job } => complaint::fall_due(session, &job)?,
     }
@@ -304,11 +321,15 @@ fn jobs_of(session: &mut Session<'_>, items: &[DueItem]) -> Result<Vec<JobId>, S
     let mut jobs = Vec::new();
     for item in items {
         match item {
-            DueItem::CloseJob { job } | DueItem::JobStep { job } => jobs.push(*job),
-            DueItem::LoseRuns { node } => {
+            DueItem::CloseJob { job } | DueItem::JobStep { job } | DueItem::BeginSlot { job } => {
+                jobs.push(*job)
+            }
+            DueItem::LoseRuns { node } | DueItem::RecheckSlots { node } => {
                 let entry = session.tables.nodes.get(node.as_bytes()).map(|entry| entry.cloned());
                 let entry = session.attempt(entry)?.flatten();
                 jobs.extend(entry.iter().flat_map(|entry| entry.runs.as_slice()));
+                let kept = entry.iter().flat_map(|entry| entry.kept.as_slice());
+                jobs.extend(kept.map(|slot| slot.job));
             }
             DueItem::ForgetSeen { .. }
             | DueItem::ReleaseStake { .. }
@@ -363,7 +384,10 @@ fn subjects_of(item: &DueItem) -> Vec<StateKey> {
         DueItem::EndComplaint { job } => vec![keys::complaint(job)],
         DueItem::JobStep { job } => vec![keys::job(job), keys::dispute(job)],
         DueItem::DropNode { node } => vec![keys::node(node), keys::absence(node)],
-        DueItem::LoseRuns { node } | DueItem::CapacityStep { node } => vec![keys::node(node)],
+        DueItem::BeginSlot { job } => vec![keys::job(job)],
+        DueItem::LoseRuns { node }
+        | DueItem::CapacityStep { node }
+        | DueItem::RecheckSlots { node } => vec![keys::node(node)],
     }
 }
 

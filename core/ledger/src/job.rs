@@ -18,6 +18,7 @@ mod fleet;
 pub(crate) mod keyless;
 pub(crate) mod miss;
 pub(crate) mod place;
+pub(crate) mod promise;
 pub(crate) mod prove;
 mod record;
 mod row;
@@ -25,6 +26,7 @@ pub(crate) mod run;
 pub(crate) mod settle;
 
 pub use complaint::{ComplaintEntry, Verdict};
+pub use promise::Promise;
 pub use prove::{awaits_result, check_shown};
 pub use record::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
 pub use row::{BONUS_MAX, BONUS_PER_OCTAVE, QueueKey, QueueRow, ROWS};
@@ -104,7 +106,7 @@ fn take_in(
     let (mut dates, mut terms) = (Vec::new(), Vec::new());
     for Lot { spec, count, .. } in lots {
         let extent = check_spec(session, spec)?;
-        dates.push(session.env.tick.plus(spec.expires_after)?);
+        dates.push(promise::expiry(session.env.tick, spec)?);
         let charges =
             charges::charges(&session.params, spec, extent).ok_or(Reason::EscrowTooLow)?;
         let together = charges.escrow.times((*count).into());
@@ -120,7 +122,9 @@ fn take_in(
     }
     let left = account::balance_less(session, call.slot, escrow)?;
     let rows = terms.iter().map(|(_, _, row)| *row).collect();
-    let loads = [due::load_dates(session, &dates), place::load_ends(session, &rows)];
+    let has_promise = lots.iter().any(|lot| lot.spec.promise.is_some());
+    let promises = promise::load_end(session, has_promise);
+    let loads = [due::load_dates(session, &dates), place::load_ends(session, &rows), promises];
     session.all_of(loads)?;
     // Signatures are costly, so everything else is checked and loaded before.
     let vouched = Vouched::by(session, vouchers);
@@ -148,11 +152,12 @@ fn begin(
     terms: Terms,
 ) -> Result<(), Stop> {
     let submitted = session.env.tick;
-    let expires = submitted.plus(spec.expires_after)?;
+    let expires = promise::expiry(submitted, spec)?;
     let owner = call.sender;
     let entry = JobEntry::new(owner, spec.clone(), terms, [submitted, expires]);
     let mut entry = JobEntry { task, ..entry };
     place::enqueue(session, &job, &mut entry)?;
+    promise::ask(session, &job, &mut entry)?;
     // Its id is made of a transaction's, which is carried out once: there was no such job before.
     let slot = session.tables.jobs.find_new(job.as_bytes());
     *session.tables.jobs.at_mut(slot) = Some(entry);
@@ -168,6 +173,7 @@ fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<Extent, Fail>
     if spec.run_max > session.params.jobs.run_max {
         return Err(Reason::RunTooLong.into());
     }
+    promise::check_spec(spec)?;
     if spec.pay < session.params.jobs.pay_min {
         return Err(Reason::PayTooLow.into());
     }
@@ -288,6 +294,7 @@ pub(crate) fn load(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop
     let wanted: Vec<_> = jobs.iter().flat_map(|job| [keys::job(job), keys::dispute(job)]).collect();
     session.require(&wanted)?;
     let (mut around, mut dates, mut rows) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let mut has_promise = false;
     for job in jobs {
         if let Some(dispute) = session.tables.disputes.get(job.as_bytes())? {
             around.push(keys::account(&dispute.challenger));
@@ -295,21 +302,25 @@ pub(crate) fn load(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop
         if let Some(entry) = session.tables.jobs.get(job.as_bytes())?.cloned() {
             place::keys_around(&entry, &mut around);
             rows.insert(entry.row);
+            has_promise |= entry.promise != Promise::None;
             dates.extend(dates_ahead(session, &entry.spec)?);
         }
     }
     let around = session.require(&around);
     let dates = due::load_dates(session, &dates);
     let queue = place::load_ends(session, &rows);
-    session.all_of([around, dates, queue])
+    let promises = promise::load_end(session, has_promise);
+    session.all_of([around, dates, queue, promises])
 }
 
 /// Loads what taking in and placing the jobs of these transactions needs.
 pub(crate) fn load_submitted(session: &mut Session<'_>, txs: &[CheckedTx]) -> Result<(), Stop> {
     let (mut dates, mut rows) = (BTreeSet::new(), BTreeSet::new());
+    let mut has_promise = false;
     for (spec, _) in txs.iter().flat_map(|tx| tx.body().action.jobs()) {
         // A job with dates that there cannot be is refused later.
-        dates.extend(session.env.tick.plus(spec.expires_after));
+        dates.extend(promise::expiry(session.env.tick, spec));
+        has_promise |= spec.promise.is_some();
         dates.extend(place::run_deadline(session, spec));
         let row = place::row_of(session, spec);
         rows.extend(session.attempt(row)?);
@@ -321,7 +332,8 @@ pub(crate) fn load_submitted(session: &mut Session<'_>, txs: &[CheckedTx]) -> Re
     let dates = due::load_dates(session, &dates);
     let queue = place::load_ends(session, &rows);
     let nodes = node::all(session).map(drop);
-    session.all_of([dates, queue, nodes])
+    let promises = promise::load_end(session, has_promise);
+    session.all_of([dates, queue, nodes, promises])
 }
 
 /// All dates that a step of a job which happens now may set.

@@ -49,7 +49,7 @@ pub use beacon::{
 };
 pub use block::{Applied, Built, FIRST_BLOCK_DELAY_MAX, JOBS_PER_BLOCK_MAX, apply, build};
 pub use capacity::{Capacity, CapacityStep, Fill, Proofs, blocks_for, drawn_place};
-pub use cursor::Cursor;
+pub use cursor::{Cursor, PromiseCounts};
 pub use due::{DueHead, DueItem, DueItems, DuePage, PAGE_ITEMS_MAX, PageOf, SECONDS_PER_BLOCK_MAX};
 pub use error::ApplyError;
 pub use fee::{floor as fee_floor, try_floor as try_fee_floor};
@@ -59,9 +59,13 @@ pub use job::dispute::{DisputeEntry, Turn};
 pub use job::draw::{BEACON_DELAY, drawn_lot};
 pub use job::kept as job_kept;
 pub use job::place::{excluded, run_bond};
+pub use job::promise::{
+    Blamed, KEPT_PER_NODE_MAX, KeptSlots, SLOT_MARGIN, rest_of_run, run_span, slot_length,
+    taken_spans,
+};
 pub use job::{
     BONUS_MAX, BONUS_PER_OCTAVE, Check, CheckState, Checks, ComplaintEntry, Draw, JobEntry,
-    QueueKey, QueueRow, ROWS, Run, RunState, Runs, Verdict, awaits_result, check_shown,
+    Promise, QueueKey, QueueRow, ROWS, Run, RunState, Runs, Verdict, awaits_result, check_shown,
 };
 pub use list::{LIST_PAGE_MAX, ListHead, ListItems, ListOf, ListPage};
 pub use log::LogEntry;

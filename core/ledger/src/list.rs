@@ -34,6 +34,8 @@ pub enum ListOf {
     Commits(Height),
     /// Nodes that wait since a height for the beacon that asks them or draws for them.
     Capacities(Height),
+    /// Jobs whose promises are to be decided about.
+    Promises,
 }
 
 impl ListOf {
@@ -44,6 +46,7 @@ impl ListOf {
             Self::Queue(row) => [2, row.get() as u64],
             Self::Commits(height) => [3, height.get()],
             Self::Capacities(height) => [4, height.get()],
+            Self::Promises => [5, 0],
         }
     }
 }

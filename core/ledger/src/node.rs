@@ -14,6 +14,7 @@ use crate::capacity::{self, Capacity};
 use crate::due::{self, DueItem};
 use crate::entry::{Entry, entry};
 use crate::error::{ApplyError, Fail, Stop};
+use crate::job::promise::KeptSlots;
 use crate::keys;
 use crate::list::{self, ListOf};
 use crate::reputation::Reputation;
@@ -37,6 +38,8 @@ entry! {
         pub place: u64,
         /// Jobs that it runs, until their results are settled.
         pub runs: NodeRuns,
+        /// Slots that it keeps for promised jobs.
+        pub kept: KeptSlots,
         /// Checks that it has not finished.
         pub checks: u32,
         /// Since when validators do not see it.
@@ -84,6 +87,7 @@ pub(crate) fn register(
         since,
         place,
         runs: List::default(),
+        kept: List::default(),
         checks: 0,
         absent: None,
         reputation: Reputation::default(),
@@ -107,19 +111,24 @@ pub(crate) fn change(
 
     let capacity = entry.capacity.carried(&entry.descriptor, descriptor);
     let descriptor = descriptor.clone();
+    let has_kept = !entry.kept.as_slice().is_empty();
     let since = session.env.tick;
     let since = if entry.absent.is_some() { since } else { entry.since };
     *session.tables.nodes.at_mut(slot) =
         Some(NodeEntry { descriptor, since, absent: None, capacity, ..entry });
     session.forget_nodes();
     session.emit(Event::NodeChanged { node: *id, owner: call.sender });
+    if has_kept {
+        // The due queue looks for other slots, because that may take many jobs.
+        due::add(session, session.env.tick, DueItem::RecheckSlots { node: *id })?;
+    }
     Ok(capacity::ask_if_needed(session, id)?)
 }
 
 /// Takes a node out that has nothing to finish.
 pub(crate) fn leave(session: &mut Session<'_>, call: &Call, id: &NodeId) -> Result<(), Fail> {
     let (_, entry) = owned(session, call, id)?;
-    if !entry.runs.as_slice().is_empty() || entry.checks > 0 {
+    if entry.is_bound() {
         return Err(Reason::NodeBusy.into());
     }
 
@@ -140,7 +149,7 @@ pub(crate) fn fall_due(session: &mut Session<'_>, id: &NodeId) -> Result<(), Sto
     if end > session.env.tick {
         return Ok(()); // it came back and went again: a later date stands in the queue
     }
-    if !entry.runs.as_slice().is_empty() || entry.checks > 0 {
+    if entry.is_bound() {
         let later = session.env.tick.plus(session.params.jobs.answer_within)?;
         return due::add(session, later, DueItem::DropNode { node: *id });
     }
@@ -241,6 +250,12 @@ pub(crate) fn update(
 }
 
 impl NodeEntry {
+    /// Whether it has something to finish.
+    fn is_bound(&self) -> bool {
+        let is_idle = self.runs.as_slice().is_empty() && self.kept.as_slice().is_empty();
+        !is_idle || self.checks > 0
+    }
+
     /// The node has one more run; false if it has too many.
     pub(crate) fn begin_run(&mut self, job: JobId) -> bool {
         self.runs.push(job).is_ok()

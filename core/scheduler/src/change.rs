@@ -29,13 +29,16 @@ pub enum Change {
 /// The cheapest change: waiting costs nothing, money less than giving up what was asked for, and
 /// one change less than several. Among changes of a kind, the smallest.
 pub fn cheapest_change(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
-    let waiting = [Rule::Busy, Rule::Stake, Rule::Closed, Rule::Unproved, Rule::Absent];
-    for rule in waiting {
-        if offers.iter().any(|offer| fits_but_for(ask, offer, rule)) {
-            return Some(Change::Wait(rule));
+    let waiting: [&[Rule]; 5] =
+        [&Rule::OF_SLOTS, &[Rule::Stake], &[Rule::Closed], &[Rule::Unproved], &[Rule::Absent]];
+    for rules in waiting {
+        let mut found = offers.iter().filter(|offer| fits_but_for(ask, offer, rules));
+        if let Some(offer) = found.next() {
+            let rule = rules.iter().find(|rule| !rule.admits(ask, offer));
+            return rule.copied().map(Change::Wait);
         }
     }
-    let lower_pay = offers.iter().filter(|offer| fits_but_for(ask, offer, Rule::Price));
+    let lower_pay = offers.iter().filter(|offer| fits_but_for(ask, offer, &[Rule::Price]));
     let pay = lower_pay.filter_map(|offer| price(ask.spec, ask.facts, offer.descriptor)).min();
     if let Some(pay) = pay {
         return Some(Change::Pay(pay));
@@ -43,10 +46,10 @@ pub fn cheapest_change(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
     single(ask, offers).or_else(|| several(ask, offers))
 }
 
-/// Whether the node passes all rules but one.
-fn fits_but_for(ask: &Ask<'_>, offer: &Offer<'_>, spared: Rule) -> bool {
-    !spared.admits(ask, offer)
-        && Rule::ALL.into_iter().filter(|rule| *rule != spared).all(|rule| rule.admits(ask, offer))
+/// Whether the node passes all rules but some.
+fn fits_but_for(ask: &Ask<'_>, offer: &Offer<'_>, spared: &[Rule]) -> bool {
+    let mut others = Rule::ALL.into_iter().filter(|rule| !spared.contains(rule));
+    !spared.iter().all(|rule| rule.admits(ask, offer)) && others.all(|rule| rule.admits(ask, offer))
 }
 
 /// One of the needs given up.

@@ -22,9 +22,10 @@ pub use meter::Meter;
 pub use rule::Rule;
 
 use model::is_of_model;
+use slots::{KeptSlot, Span};
 use tg_types::{
-    AccountId, Amount, Bps, Device, DurationMs, JobSpec, NodeDescriptor, NodeId, ProgramFacts,
-    Proved, Work,
+    AccountId, Amount, Bps, Device, DurationMs, JobId, JobSpec, NodeDescriptor, NodeId,
+    ProgramFacts, Proved, Work,
 };
 
 /// What a job asks of a node.
@@ -38,6 +39,10 @@ pub struct Ask<'a> {
     pub bond: Amount,
     /// Owners that may not run it (again).
     pub excluded: &'a [AccountId],
+    /// From now on until the run has surely ended.
+    pub span: Span,
+    /// The job, if slots may be kept for it: its own slot is not in its way.
+    pub job: Option<JobId>,
 }
 
 /// A node as the scheduler sees it.
@@ -51,6 +56,8 @@ pub struct Offer<'a> {
     pub descriptor: &'a NodeDescriptor,
     /// Runs it has now.
     pub running: u16,
+    /// Slots that it keeps for promised jobs.
+    pub kept: &'a [KeptSlot],
     /// Whether validators see it.
     pub is_present: bool,
     /// What its devices are credited with.
@@ -164,6 +171,14 @@ pub fn price(
 /// Whether a node can be given a run, or the first rule that is in the way.
 pub fn fit(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Rule> {
     let in_the_way = Rule::ALL.into_iter().find(|rule| !rule.admits(ask, offer));
+    in_the_way.map_or(Ok(()), Err)
+}
+
+/// Whether a node could be given a run at another time, or the first rule that is in the way
+/// whatever else it does.
+pub fn fit_later(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Rule> {
+    let lasting = Rule::ALL.into_iter().filter(|rule| !Rule::OF_SLOTS.contains(rule));
+    let in_the_way = lasting.into_iter().find(|rule| !rule.admits(ask, offer));
     in_the_way.map_or(Ok(()), Err)
 }
 

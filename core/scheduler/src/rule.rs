@@ -3,6 +3,7 @@
 use tg_types::Device;
 
 use crate::model::is_of_model;
+use crate::slots::{KeptSlot, busiest};
 use crate::{Ask, Offer, is_able, price};
 
 macro_rules! rules {
@@ -59,9 +60,14 @@ rules! {
     Stake, "stake", "have too little stake left to stand for the run";
     /// It has as many runs as it takes.
     Busy, "busy", "are busy";
+    /// It keeps its free slots for others that were promised before this run would surely end.
+    Kept, "kept", "keep their free slots for jobs that were promised";
 }
 
 impl Rule {
+    /// The rules about slots: what they say changes with time.
+    pub(crate) const OF_SLOTS: [Self; 2] = [Self::Busy, Self::Kept];
+
     /// Where it stands in [`Rule::ALL`].
     pub const fn place(self) -> usize {
         self as usize
@@ -95,8 +101,18 @@ impl Rule {
             }
             Self::Stake => offer.stake_free >= ask.bond,
             Self::Busy => offer.running < descriptor.slots,
+            Self::Kept => leaves_kept_slots(ask, offer),
         }
     }
+}
+
+/// Whether a run leaves all slots that the node keeps for others. Runs that the node has now are
+/// taken to last as long as this one: so none of their ends has to be known, and who ends early
+/// makes room early.
+fn leaves_kept_slots(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
+    let others = offer.kept.iter().filter(|slot| ask.job != Some(slot.job)).map(KeptSlot::span);
+    let kept = busiest(others, ask.span);
+    kept == 0 || usize::from(offer.running) + kept < usize::from(offer.descriptor.slots)
 }
 
 /// Whether a device was shown that would do. Of a node with none that would do it is enough if any

@@ -1,9 +1,11 @@
 //! Placements and their explanations on small fleets.
 
-use crate::{Ask, Change, Credit, Explanation, Offer, Rule, explain, fit, price};
+use crate::slots::{KeptSlot, Span};
+use crate::{Ask, Change, Credit, Explanation, Offer, Rule, explain, fit, fit_later, price};
 use tg_types::{
-    AccountId, Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, JobSpec, List, Name,
-    Needs, NodeDescriptor, NodeId, ProgramFacts, Proved, ResultKey, SecretKey, Tick, Tier, Work,
+    AccountId, Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, JobId, JobSpec, List,
+    Name, Needs, NodeDescriptor, NodeId, ProgramFacts, Proved, ResultKey, SecretKey, Tick, Tier,
+    Work,
 };
 
 pub(crate) fn name(text: &str) -> Name {
@@ -41,6 +43,7 @@ pub(crate) fn spec() -> JobSpec {
         pay: Amount::constant(1_000),
         run_max: DurationMs::HOUR,
         expires_after: DurationMs::DAY,
+        promise: None,
     }
 }
 
@@ -50,6 +53,7 @@ pub(crate) fn offer(number: u8, descriptor: &NodeDescriptor) -> Offer<'_> {
         owner: owner(number),
         descriptor,
         running: 0,
+        kept: &[],
         is_present: true,
         credit: Credit::Claims,
         stake_free: Amount::constant(50_000),
@@ -93,7 +97,35 @@ fn device_that_was_not_shown_gets_no_work_but_its_neighbour_does() {
 }
 
 pub(crate) fn ask(spec: &JobSpec) -> Ask<'_> {
-    Ask { spec, facts: None, bond: Amount::constant(20_000), excluded: &[] }
+    let bond = Amount::constant(20_000);
+    let span = Span { from: Tick::new(100), to: Tick::new(200) };
+    Ask { spec, facts: None, bond, excluded: &[], span, job: None }
+}
+
+fn slot(job: u8, from: u64, to: u64) -> KeptSlot {
+    KeptSlot { job: JobId::new([job; 32]), from: Tick::new(from), to: Tick::new(to) }
+}
+
+/// Goal: a run that has surely ended before a slot begins may be placed beside it, and so may one
+/// for which there is room besides. Method: a node with two slots; the run lasts from 100 to 200.
+#[test]
+fn kept_slot_is_in_the_way_of_runs_that_may_last_into_it() {
+    let node = descriptor(device(DeviceKind::Gpu, "rtx4090", 24_000), 500);
+    let spec = spec();
+    let check = |running: u16, kept: &[KeptSlot], job: Option<u8>, expected: Result<(), Rule>| {
+        let ask = Ask { job: job.map(|job| JobId::new([job; 32])), ..ask(&spec) };
+        let offer = Offer { running, kept, ..offer(1, &node) };
+        assert_eq!(fit(&ask, &offer), expected, "{running} beside {kept:?}");
+        assert_eq!(fit_later(&ask, &offer), Ok(()), "at another time");
+    };
+    check(1, &[slot(1, 200, 300)], None, Ok(()));
+    check(1, &[slot(1, 199, 300)], None, Err(Rule::Kept));
+    check(0, &[slot(1, 199, 300)], None, Ok(()));
+    check(1, &[slot(1, 199, 300)], Some(1), Ok(()));
+    check(1, &[slot(1, 199, 300)], Some(2), Err(Rule::Kept));
+    check(0, &[slot(1, 120, 140), slot(2, 140, 160)], None, Ok(())); // one after the other
+    check(0, &[slot(1, 120, 141), slot(2, 140, 160)], None, Err(Rule::Kept));
+    check(2, &[], None, Err(Rule::Busy));
 }
 
 #[test]
@@ -111,6 +143,10 @@ fn every_rule_removes_its_node_and_names_the_change() {
     let unproved = Offer { credit: Credit::Shown(&[]), ..node };
     check(&spec, &unproved, Rule::Unproved, wait(Rule::Unproved));
     check(&spec, &Offer { running: 2, ..node }, Rule::Busy, wait(Rule::Busy));
+    let kept = [slot(1, 150, 300), slot(2, 199, 400)];
+    check(&spec, &Offer { kept: &kept, ..node }, Rule::Kept, wait(Rule::Kept));
+    let both = Offer { running: 2, kept: &kept, ..node };
+    check(&spec, &both, Rule::Busy, wait(Rule::Busy));
     check(&spec, &Offer { stake_free: Amount::ZERO, ..node }, Rule::Stake, wait(Rule::Stake));
     let closed = NodeDescriptor { is_open: false, ..good.clone() };
     check(&spec, &offer(1, &closed), Rule::Closed, wait(Rule::Closed));

@@ -9,7 +9,7 @@ use crate::codec::Encode;
 use crate::hash::{Tag, tagged};
 use crate::ids::{Hash32, NodeId};
 use crate::node::{DeviceKind, Features};
-use crate::tick::DurationMs;
+use crate::tick::{DurationMs, Tick};
 use crate::tx::{SHOWN_BYTES_MAX, SHOWN_OPENLY_BYTES_MAX};
 use crate::voucher::PackageRef;
 use crate::wire;
@@ -123,6 +123,15 @@ impl Tier {
     /// Whether results are shown to be right in the block that accepts them.
     pub const fn is_shown(self) -> bool {
         self.shown_by(0).is_some()
+    }
+
+    /// Whether a job ends with its first run, so that the date of the run is that of the job.
+    /// Others wait for draws, checkers or further runs, and nobody knows for how long.
+    pub const fn ends_with_its_run(self) -> bool {
+        match self {
+            Self::Trusted | Self::Proof { .. } | Self::Rerun | Self::Zk { .. } => true,
+            Self::Audit | Self::Sync | Self::Redundant { .. } => false,
+        }
     }
 
     /// How many runs are started.
@@ -258,6 +267,8 @@ wire! {
         pub run_max: DurationMs,
         /// How long the job may take in all before the escrow goes back.
         pub expires_after: DurationMs,
+        /// By when its end is to be promised; if that cannot be, the job is not wanted.
+        pub promise: Option<Tick>,
     }
 }
 

@@ -152,6 +152,10 @@ reasons! {
     ArrayWrong = 265, "array_wrong", "An array submits 1 to 256 tasks with numbers at once.";
     ArrayNeedsCommand = 266, "array_needs_command",
         "Tasks of an array learn their numbers from variables, so they are commands.";
+    PromiseNeedsDate = 267, "promise_needs_date",
+        "Only jobs of tier none, proof or zk end with their run, so only these can be promised.";
+    PromiseNeedsShares = 268, "promise_needs_shares",
+        "A job whose owner keeps the key cannot be promised: it waits for its owner.";
     KeyInShares = 270, "key_in_shares",
         "Validators have shares of this job's key, so its owner cannot withhold it.";
 
@@ -240,6 +244,17 @@ reasons! {
         "A checker had no key until its date; it is neither paid nor fined.";
     ResultUnchecked = 372, "result_unchecked",
         "The result was accepted unchecked, because the owner withheld the key.";
+    PromiseGiven = 373, "promise_given",
+        "A job was promised to be done by its deadline: a node runs it, or keeps a slot for it.";
+    PromiseTooShort = 374, "promise_too_short",
+        "A run with all its dates takes longer than there is until the deadline.";
+    PromiseNoRoom = 375, "promise_no_room",
+        "No node that fits has a slot that is surely free early enough before the deadline.";
+    PromiseNoNode = 376, "promise_no_node", "No node passes the rules, so nobody can promise it.";
+    PromiseBroken = 377, "promise_broken",
+        "A promised job cannot be done by its deadline any more; the escrow was refunded.";
+    ClientCompensated = 378, "client_compensated",
+        "The owner of the node that failed a promise paid its client.";
 }
 
 impl Encode for Reason {

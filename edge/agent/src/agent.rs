@@ -402,6 +402,7 @@ impl State {
             }
             Event::NodeSlashed { node: of, amount, .. }
             | Event::NodeFined { node: of, amount, .. }
+            | Event::ClientCompensated { node: of, amount, .. }
                 if of == node =>
             {
                 self.count_money(Amount::ZERO, amount);
@@ -413,6 +414,7 @@ impl State {
             | Event::DisputeEnded { .. } => self.dispute_event(event),
             Event::JobSettled { job, .. }
             | Event::JobFailed { job, .. }
+            | Event::PromiseRefused { job, .. }
             | Event::JobExpired { job, .. }
             | Event::JobCancelled { job, .. } => self.forget(&job),
             Event::RunEnded { job, node: by, .. } if by == node => self.forget(&job),

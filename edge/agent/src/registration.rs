@@ -215,6 +215,7 @@ mod tests {
             since: Tick::ZERO,
             place: 0,
             runs: List::default(),
+            kept: List::default(),
             checks: 0,
             absent,
             reputation: Reputation::default(),

@@ -9,7 +9,7 @@ mod front;
 mod job;
 mod node;
 mod parts;
-mod time;
+pub(crate) mod time;
 
 pub(crate) use front::{Front, front, jobs, nodes};
 pub(crate) use job::job;

@@ -6,9 +6,11 @@
 
 mod capacity;
 mod complaint;
+mod promise;
 mod work;
 
 pub use capacity::ProvedView;
+pub use promise::PromiseView;
 pub(crate) use work::kind_word;
 pub use work::{CheckView, DeviceView, JobView, NodeView, RunView};
 
@@ -149,24 +151,16 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::PenaltyTaken { account, amount } => {
             list.text("account", account).amount("amount", *amount)
         }
-        Event::Transferred { from, to, amount } => {
-            list.text("from", from).text("to", to).amount("amount", *amount)
-        }
-        Event::UnbondingStarted { account, amount, due } => {
-            list.text("account", account).amount("amount", *amount).number("due", due.get())
-        }
         Event::NodeRegistered { node, owner }
         | Event::NodeChanged { node, owner }
         | Event::NodeLeft { node, owner }
         | Event::NodeDropped { node, owner }
         | Event::NodeAbsent { node, owner } => list.text("node", node).text("owner", owner),
-        Event::AbsenceReported { reporter, epoch, count } => {
-            list.text("reporter", reporter).number("epoch", *epoch).number("count", *count)
-        }
-        Event::Slashed { .. } | Event::FeesShared { .. } => shares(event, list),
-        Event::BeaconRecorded { height, beacon } => {
-            list.number("height", height.get()).text("beacon", beacon)
-        }
+        Event::Transferred { .. }
+        | Event::UnbondingStarted { .. }
+        | Event::Slashed { .. }
+        | Event::FeesShared { .. } => moves(event, list),
+        Event::AbsenceReported { .. } | Event::BeaconRecorded { .. } => seen(event, list),
         Event::ProgramRecorded { .. }
         | Event::JobQueued { .. }
         | Event::JobCancelled { .. }
@@ -198,6 +192,10 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::CheckerPaid { .. }
         | Event::NodeSlashed { .. }
         | Event::NodeFined { .. } => work::event_details(event, list),
+        Event::PromiseGiven { .. }
+        | Event::PromiseRefused { .. }
+        | Event::PromiseBroken { .. }
+        | Event::ClientCompensated { .. } => promise::event_details(event, list),
         Event::CapacityAsked { .. }
         | Event::CapacityCommitted { .. }
         | Event::CapacityDrawn { .. }
@@ -212,10 +210,30 @@ fn listed(event: &Event, list: Listing) -> Listing {
     }
 }
 
-/// What an event says that shares an amount out.
+/// What an event says about what validators saw.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
-fn shares(event: &Event, list: Listing) -> Listing {
+fn seen(event: &Event, list: Listing) -> Listing {
     match event {
+        Event::AbsenceReported { reporter, epoch, count } => {
+            list.text("reporter", reporter).number("epoch", *epoch).number("count", *count)
+        }
+        Event::BeaconRecorded { height, beacon } => {
+            list.number("height", height.get()).text("beacon", beacon)
+        }
+        _ => list,
+    }
+}
+
+/// What an event says that moves amounts.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
+fn moves(event: &Event, list: Listing) -> Listing {
+    match event {
+        Event::Transferred { from, to, amount } => {
+            list.text("from", from).text("to", to).amount("amount", *amount)
+        }
+        Event::UnbondingStarted { account, amount, due } => {
+            list.text("account", account).amount("amount", *amount).number("due", due.get())
+        }
         Event::Slashed { offender, reporter, amount, bounty } => list
             .text("offender", offender)
             .text("reporter", reporter)

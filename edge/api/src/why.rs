@@ -2,9 +2,9 @@
 //! which one would fit. The rules are the ones that placements use.
 
 use serde::{Deserialize, Serialize};
-use tg_ledger::{JobEntry, NodeEntry, excluded, run_bond};
+use tg_ledger::{JobEntry, NodeEntry, Promise, excluded, run_bond, run_span};
 use tg_scheduler::{Ask, Change, Offer, explain};
-use tg_types::{AccountId, Amount, Bps, JobSpec, NodeId, Params, ProgramFacts};
+use tg_types::{AccountId, Amount, Bps, JobId, JobSpec, NodeId, Params, ProgramFacts, Tick};
 
 /// A node that might run a job.
 #[derive(Clone, Debug)]
@@ -49,23 +49,35 @@ impl WhyView {
         entry: &JobEntry,
         facts: Option<&ProgramFacts>,
         nodes: &[Candidate],
+        now: Tick,
     ) -> Self {
-        Self::of_spec(params, &entry.spec, &excluded(entry), facts, nodes)
+        let looked = Looked { nodes, now, job: own_slot(entry, nodes) };
+        Self::looked(params, &entry.spec, &excluded(entry), facts, &looked)
     }
 
-    /// The same for a job that is not handed in yet, or has been: then those who had it are
-    /// excluded.
+    /// The same for a job that is not handed in yet.
     #[must_use]
     pub fn of_spec(
         params: &Params,
         spec: &JobSpec,
-        excluded: &[AccountId],
         facts: Option<&ProgramFacts>,
         nodes: &[Candidate],
+        now: Tick,
+    ) -> Self {
+        Self::looked(params, spec, &[], facts, &Looked { nodes, now, job: None })
+    }
+
+    fn looked(
+        params: &Params,
+        spec: &JobSpec,
+        excluded: &[AccountId],
+        facts: Option<&ProgramFacts>,
+        looked: &Looked<'_>,
     ) -> Self {
         let bond = run_bond(params.jobs.run_bond, spec);
-        let ask = Ask { spec, facts, bond, excluded };
-        let offers: Vec<Offer<'_>> = nodes.iter().map(|node| offer(node, params)).collect();
+        let (span, job) = (run_span(params, spec, looked.now), looked.job);
+        let ask = Ask { spec, facts, bond, excluded, span, job };
+        let offers: Vec<Offer<'_>> = looked.nodes.iter().map(|node| node.offer(params)).collect();
         let explained = explain(&ask, &offers);
         let removed = explained.removed.iter().map(|(rule, nodes)| RemovedView {
             rule: rule.code().to_owned(),
@@ -96,17 +108,37 @@ impl WhyView {
     }
 }
 
-fn offer<'a>(node: &'a Candidate, params: &Params) -> Offer<'a> {
-    Offer {
-        node: node.id,
-        owner: node.entry.owner,
-        descriptor: &node.entry.descriptor,
-        running: u16::try_from(node.entry.runs.as_slice().len()).unwrap_or(u16::MAX),
-        is_present: node.entry.absent.is_none(),
-        credit: node.entry.credit(&params.capacity),
-        stake_free: node.stake_free,
-        // Whether a node fits does not depend on it, only which is the best.
-        reputation: Bps::ZERO,
+/// All nodes at a time, for a job that may have a slot on one of them.
+struct Looked<'a> {
+    nodes: &'a [Candidate],
+    now: Tick,
+    job: Option<JobId>,
+}
+
+/// The id of a job for which a node keeps a slot: it is not in its own way.
+fn own_slot(entry: &JobEntry, nodes: &[Candidate]) -> Option<JobId> {
+    let Promise::Kept { node, from, .. } = entry.promise else { return None };
+    let keeper = nodes.iter().find(|candidate| candidate.id == node)?;
+    let mut kept = keeper.entry.kept.as_slice().iter();
+    kept.find(|slot| slot.from == from).map(|slot| slot.job)
+}
+
+impl Candidate {
+    /// What it offers now, as the rules see it.
+    #[must_use]
+    pub fn offer(&self, params: &Params) -> Offer<'_> {
+        Offer {
+            node: self.id,
+            owner: self.entry.owner,
+            descriptor: &self.entry.descriptor,
+            running: u16::try_from(self.entry.runs.as_slice().len()).unwrap_or(u16::MAX),
+            kept: self.entry.kept.as_slice(),
+            is_present: self.entry.absent.is_none(),
+            credit: self.entry.credit(&params.capacity),
+            stake_free: self.stake_free,
+            // Whether a node fits does not depend on it, only which is the best.
+            reputation: Bps::ZERO,
+        }
     }
 }
 

@@ -11,8 +11,9 @@ pub use standing::Standing;
 pub(crate) use tier::tier_word;
 pub use tier::{SEEN_BY, TierWords};
 
+use crate::pages::time::Moment;
 use serde::{Deserialize, Serialize};
-use tg_types::{Event, Message, ShownBy};
+use tg_types::{Event, Message, ShownBy, Tick};
 
 /// Whether something that happened is good news. Pages show it by a sign and by a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +96,10 @@ impl Line {
             | Event::CheckerPaid { .. }
             | Event::NodeSlashed { .. }
             | Event::NodeFined { .. } => of_end(event),
+            Event::PromiseGiven { .. }
+            | Event::PromiseRefused { .. }
+            | Event::PromiseBroken { .. }
+            | Event::ClientCompensated { .. } => of_promise(event),
             Event::NodeRegistered { .. }
             | Event::NodeChanged { .. }
             | Event::NodeLeft { .. }
@@ -273,6 +278,38 @@ fn of_end(event: &Event) -> Option<Line> {
         }
         _ => return None,
     })
+}
+
+/// Lines about promised deadlines.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
+fn of_promise(event: &Event) -> Option<Line> {
+    Some(match event {
+        Event::PromiseGiven { node, from, by, .. } => {
+            let (by, from) = (Moment::new(*by).machine(), Moment::new(*from).machine());
+            let text = format!("by {by}; node {} begins at {from} at the latest.", short(node));
+            Line::new("Promised", text).good()
+        }
+        Event::PromiseRefused { why, earliest, refund, .. } => {
+            let earliest = earliest_promise(*earliest);
+            let text = format!("{}{earliest} {refund} came back.", why.sentence());
+            Line::new("Not promised", text).bad()
+        }
+        Event::PromiseBroken { by, .. } => {
+            let by = Moment::new(*by).machine();
+            Line::new("Promise broken", format!("it cannot be done by {by} any more.")).bad()
+        }
+        Event::ClientCompensated { node, amount, .. } => {
+            let text = format!("{amount} from the owner of node {}.", short(node));
+            Line::new("Compensated", text).bad()
+        }
+        _ => return None,
+    })
+}
+
+/// The earliest deadline that would be promised, as a sentence of its own.
+pub(crate) fn earliest_promise(earliest: Option<Tick>) -> String {
+    let at = earliest.map(|at| Moment::new(at).machine());
+    at.map_or(String::new(), |at| format!(" The earliest that would be is {at}."))
 }
 
 /// Lines about packages that do not open.

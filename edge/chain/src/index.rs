@@ -270,6 +270,8 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::CheckerPaid { node, .. }
         | Event::NodeSlashed { node, .. }
         | Event::NodeFined { node, .. }
+        | Event::PromiseGiven { node, .. }
+        | Event::ClientCompensated { node, .. }
         | Event::CapacityAsked { node, .. }
         | Event::CapacityCommitted { node, .. }
         | Event::CapacityDrawn { node, .. }
@@ -299,6 +301,8 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::RunsDisagreed { .. }
         | Event::JobSettled { .. }
         | Event::JobFailed { .. }
+        | Event::PromiseRefused { .. }
+        | Event::PromiseBroken { .. }
         | Event::Complained { .. }
         | Event::ComplaintJudged { .. }
         | Event::ComplaintUpheld { .. }

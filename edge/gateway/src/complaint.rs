@@ -174,6 +174,7 @@ mod tests {
             pay: Amount::ZERO,
             run_max: DurationMs::MINUTE,
             expires_after: DurationMs::MINUTE,
+            promise: None,
         }
     }
 

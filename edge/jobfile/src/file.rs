@@ -42,6 +42,8 @@ pub struct JobFile {
     pub run_max: Option<Span>,
     /// When the result must be there.
     pub deadline: Option<Deadline>,
+    /// Whether that is to be promised: if it cannot be, the job is not wanted.
+    pub promise: bool,
     /// How urgent it is.
     pub priority: Option<Priority>,
 }
@@ -303,6 +305,7 @@ impl JobFile {
             public: None,
             run_max: None,
             deadline: None,
+            promise: false,
             priority: None,
         }
     }

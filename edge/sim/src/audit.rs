@@ -173,8 +173,7 @@ impl Audit {
         self.burned += lost - bounty;
     }
 
-    /// Books what an event says. Nobody complains in a simulated network; bonds that moved would
-    /// show in the totals.
+    /// Counts and books an event.
     fn book_event(
         &mut self,
         genesis: &Genesis,
@@ -183,6 +182,18 @@ impl Audit {
         found: &mut Violations,
     ) {
         *self.counts.entry(event.reason().code()).or_default() += 1;
+        self.book_one(genesis, by, event, found);
+    }
+
+    /// Books what an event says. Nobody complains in a simulated network; bonds that moved would
+    /// show in the totals.
+    fn book_one(
+        &mut self,
+        genesis: &Genesis,
+        by: Option<(AccountId, &Action)>,
+        event: &Event,
+        found: &mut Violations,
+    ) {
         match event {
             Event::AccountCredited { account, amount } => self.pay(account, units(*amount)),
             Event::Transferred { from, to, amount } => self.shift(from, to, units(*amount)),
@@ -202,10 +213,7 @@ impl Audit {
             | Event::NodeFined { .. }
             | Event::DisputeOpened { .. }
             | Event::DisputeEnded { .. } => self.book_fault(genesis, by.is_some(), event, found),
-            Event::NodeAbsent { node, .. } => {
-                self.check_absence(by, node, found);
-                self.jobs.note(event, by.map(|(sender, _)| sender), found);
-            }
+            Event::NodeAbsent { node, .. } => self.book_absence(by, (node, event), found),
             Event::NodeRegistered { .. }
             | Event::NodeChanged { .. }
             | Event::NodeLeft { .. }
@@ -238,6 +246,10 @@ impl Audit {
             | Event::CapacityShown { .. }
             | Event::CapacityProved { .. }
             | Event::CapacityMissed { .. } => {}
+            Event::PromiseGiven { .. }
+            | Event::PromiseRefused { .. }
+            | Event::PromiseBroken { .. }
+            | Event::ClientCompensated { .. } => unasked(event, found),
             Event::Complained { .. }
             | Event::ComplaintJudged { .. }
             | Event::ComplaintUpheld { .. }
@@ -472,12 +484,13 @@ impl Audit {
     }
 
     /// A node is absent only when a quorum of seats missed it in one epoch.
-    fn check_absence(
-        &self,
+    fn book_absence(
+        &mut self,
         by: Option<(AccountId, &Action)>,
-        node: &NodeId,
+        (node, event): (&NodeId, &Event),
         found: &mut Violations,
     ) {
+        self.jobs.note(event, by.map(|(sender, _)| sender), found);
         let votes = match by {
             Some((_, Action::ReportAbsent { epoch, .. })) => {
                 self.reports.get(&(*epoch, *node)).map_or(0, BTreeSet::len)
@@ -561,4 +574,9 @@ impl Audit {
             });
         }
     }
+}
+
+/// An event about a promise, which no simulated client asks for.
+fn unasked(event: &Event, found: &mut Violations) {
+    found.add(Invariant::Work, format!("{event:?}: nobody asks for promises"));
 }

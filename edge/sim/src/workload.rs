@@ -316,6 +316,7 @@ impl Actor {
             pay: Amount::constant(chance.random_range(2_000_000..400_000_000)),
             run_max: DurationMs::new(chance.random_range(500..2_000)),
             expires_after: DurationMs::new(chance.random_range(500..15_000)),
+            promise: None,
         }
     }
 

@@ -21,7 +21,7 @@ use tg_types::{
 use zeroize::Zeroizing;
 
 /// The format of node folders that this version reads and writes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A genesis with the most allocations has about 5 MiB.
 const GENESIS_BYTES_MAX: u64 = 16 << 20;

@@ -260,7 +260,7 @@ mod tests {
         let refused = NodeFolder::open(&seat);
         assert!(matches!(refused, Err(FolderError::Format { found: 2, supported: 1, .. })));
         let text = std::fs::read_to_string(seat.join("node.json")).expect("reads");
-        std::fs::write(seat.join("node.json"), text.replace("\"format\": 2", "\"format\": 9"))
+        std::fs::write(seat.join("node.json"), text.replace("\"format\": 3", "\"format\": 9"))
             .expect("writes");
         let refused = NodeFolder::open(&seat);
         assert!(matches!(refused, Err(FolderError::Format { found: 9, .. })));

@@ -121,6 +121,7 @@ mod tests {
             pay: Amount::constant(100_000),
             run_max: DurationMs::SECOND,
             expires_after: DurationMs::MINUTE,
+            promise: None,
         };
         let check = |(tier, extent), runs, checks, most: [usize; 2], total: u64| {
             let charges = charges(&params, &spec(tier), extent).expect("small");
@@ -159,6 +160,7 @@ mod tests {
             pay: Amount::constant(100_000),
             run_max: DurationMs::SECOND,
             expires_after: DurationMs::MINUTE,
+            promise: None,
         };
         for checkers in 1..=16 {
             params.jobs.audit_checkers = checkers;

@@ -12,7 +12,7 @@ use tg_types::{Amount, Event, JobStatus, List, Message, Reason, Tick, wire};
 
 use super::charges::charges;
 use super::record::{JobEntry, RUNS_MAX, Run, RunState};
-use super::{run, settle};
+use super::{promise, run, settle};
 use crate::absence::{Seats, quorum, seat_of};
 use crate::due::{self, DueItem};
 use crate::entry::{Entry, Held, entry};
@@ -199,6 +199,7 @@ fn uphold_inputs(
         entry.escrow = entry.escrow.minus(lost)?;
         pay_out(session, &complaint.by, lost)?;
         release(session, job, &mut entry, &NodeId::new(*complaint.by.as_bytes()))?;
+        promise::void(session, job, &mut entry)?;
         settle::fail(session, job, entry)?;
     }
     session.emit(Event::ComplaintUpheld { job: *job, about: complaint.about, lost });

@@ -9,6 +9,7 @@ use tg_types::ids::{AccountId, JobId, NodeId};
 use tg_types::{Amount, Bps, Encode as _, ProgramFacts};
 
 use super::place::{excluded, run_bond};
+use super::promise::{self, Promise};
 use super::record::JobEntry;
 use crate::error::Stop;
 use crate::node;
@@ -140,17 +141,21 @@ impl Fleet {
     ) -> Option<usize> {
         let bond = run_bond(session.params.jobs.run_bond, &entry.spec);
         let asked = asked(entry, facts, bond);
-        if self.in_vain.contains(&asked) {
+        // A slot that is kept for a job is in the way of others only.
+        let has_slot = matches!(entry.promise, Promise::Kept { .. });
+        if !has_slot && self.in_vain.contains(&asked) {
             return None;
         }
         let all: Vec<AccountId> = entry.runs.as_slice().iter().map(|run| run.owner).collect();
         let draw = draw(session, job, all.len());
-        let without = |excluded| Ask { spec: &entry.spec, facts, bond, excluded };
+        let span = promise::run_span(&session.params, &entry.spec, session.env.tick);
+        let (spec, job) = (&entry.spec, Some(*job));
+        let without = |excluded| Ask { spec, facts, bond, excluded, span, job };
         let found = self.best(session, &without(&all), draw);
         if found.is_some() {
             return found;
         }
-        if all.is_empty() {
+        if all.is_empty() && !has_slot {
             self.in_vain.insert(asked);
             return None;
         }
@@ -205,16 +210,28 @@ fn stake_free(session: &Session<'_>, stake: Slot) -> Amount {
 
 /// What a node offers now.
 fn offer<'a>(session: &'a Session<'_>, seat: &Seat) -> Option<Offer<'a>> {
-    let entry = session.tables.nodes.at(seat.node)?;
+    let offer = offer_of(session, seat.id, seat.node, seat.stake)?;
+    Some(Offer { reputation: seat.reputation, ..offer })
+}
+
+/// What a node offers now, to those who do not ask for its reputation.
+pub(super) fn offer_of<'a>(
+    session: &'a Session<'_>,
+    id: NodeId,
+    node: Slot,
+    stake: Slot,
+) -> Option<Offer<'a>> {
+    let entry = session.tables.nodes.at(node)?;
     Some(Offer {
-        node: seat.id,
+        node: id,
         owner: entry.owner,
         descriptor: &entry.descriptor,
         running: u16::try_from(entry.runs.as_slice().len()).unwrap_or(u16::MAX),
+        kept: entry.kept.as_slice(),
         is_present: entry.absent.is_none(),
         credit: entry.credit(&session.params.capacity),
-        stake_free: stake_free(session, seat.stake),
-        reputation: seat.reputation,
+        stake_free: stake_free(session, stake),
+        reputation: Bps::ZERO,
     })
 }
 
@@ -225,6 +242,7 @@ fn asked(entry: &JobEntry, facts: Option<&ProgramFacts>, bond: Amount) -> Vec<u8
     spec.needs.encode(&mut bytes);
     spec.pay.encode(&mut bytes);
     spec.run_max.encode(&mut bytes);
+    spec.tier.ends_with_its_run().encode(&mut bytes);
     bond.encode(&mut bytes);
     let work = facts.map(|facts| (facts.multiply_adds, facts.elements));
     work.encode(&mut bytes);
@@ -233,7 +251,7 @@ fn asked(entry: &JobEntry, facts: Option<&ProgramFacts>, bond: Amount) -> Vec<u8
 
 /// The number by which equal nodes are drawn for the next run of a job. The block before has a part
 /// in it, or clients could choose ids that favour their own nodes.
-fn draw(session: &Session<'_>, job: &JobId, runs: usize) -> u64 {
+pub(super) fn draw(session: &Session<'_>, job: &JobId, runs: usize) -> u64 {
     let first = |[a, b, c, d, e, f, g, h, ..]: [u8; 32]| {
         u64::from_be_bytes([a, b, c, d, e, f, g, h]) // both are digests
     };

@@ -14,6 +14,7 @@ use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick, Tier, TimeError, Work};
 
 use super::fleet::Fleet;
+use super::promise;
 use super::record::{JobEntry, Run, RunState};
 use super::row::{QueueKey, QueueRow};
 use crate::due::{self, DueItem};
@@ -181,7 +182,7 @@ fn waiting(
 
 /// Loads what placing these jobs needs, besides nodes and their owners' stakes. Jobs that came in
 /// this block are here already, and the view does not know of them.
-fn load_waiting(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop> {
+pub(super) fn load_waiting(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop> {
     let older = jobs.iter().filter(|job| !session.tables.jobs.has(job.as_bytes()));
     let older: Vec<StateKey> = older.map(keys::job).collect();
     session.require(&older)?;
@@ -264,6 +265,9 @@ fn give(session: &mut Session<'_>, jobs: &[Candidate], fleet: &mut Fleet) -> Res
 /// Gives a job to as many nodes as it wants, if they are there; says to how many.
 fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut Fleet) -> Result<usize, Stop> {
     let mut entry = super::known(session, job)?;
+    if !promise::may_begin(session, &entry) {
+        return Ok(0);
+    }
     let facts = match &entry.spec.work {
         Work::Tensor { program, .. } => program::facts(session, program)?,
         Work::Opaque { .. } => None,
@@ -273,7 +277,9 @@ fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut Fleet) -> Result<us
         let Some(chosen) = fleet.find(session, job, &entry, facts.as_ref()) else {
             break;
         };
-        assign(session, job, &mut entry, &fleet.id(chosen))?;
+        let node = fleet.id(chosen);
+        promise::begin(session, job, &mut entry, &node)?;
+        assign(session, job, &mut entry, &node)?;
         fleet.follow(session, chosen);
     }
     let given = entry.runs.as_slice().len() - before;
@@ -306,7 +312,7 @@ pub(super) fn run_deadline(session: &Session<'_>, spec: &JobSpec) -> Result<Tick
 }
 
 /// Gives a job to a node.
-fn assign(
+pub(super) fn assign(
     session: &mut Session<'_>,
     job: &JobId,
     entry: &mut JobEntry,
@@ -338,6 +344,7 @@ pub(crate) fn keys_around(entry: &JobEntry, out: &mut Vec<StateKey>) {
     }
     let page = entry.queue_place.map(|place| place / LIST_PAGE_MAX);
     out.extend(page.map(|page| keys::list_page(ListOf::Queue(entry.row), page)));
+    promise::keys_around(&entry.promise, out);
     let runs = entry.runs.as_slice().iter().map(|run| (&run.node, &run.owner));
     let checks = entry.checks.as_slice().iter().map(|check| (&check.node, &check.owner));
     for (node, owner) in runs.chain(checks) {

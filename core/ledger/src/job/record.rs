@@ -8,6 +8,7 @@ use tg_types::{
     Work, wire,
 };
 
+use super::promise::Promise;
 use super::row::{QueueKey, QueueRow};
 use crate::entry::{Entry, Held, entry};
 
@@ -68,6 +69,8 @@ entry! {
         pub draw: Draw,
         /// The checks of its result.
         pub checks: Checks,
+        /// Whether its end is promised.
+        pub promise: Promise,
     }
 }
 
@@ -275,6 +278,7 @@ impl JobEntry {
             extent,
             draw: Draw::Pending,
             checks: Checks::default(),
+            promise: Promise::None,
         }
     }
 

@@ -121,6 +121,7 @@ mod tests {
             pay: Amount::new(price).expect("below the cap"),
             run_max: DurationMs::HOUR,
             expires_after: DurationMs::HOUR,
+            promise: None,
         };
         let multiply_adds = 1_000_000_000_000;
         let facts = ProgramFacts { id: hash, multiply_adds, operations: 1, elements: 0 };

@@ -7,6 +7,7 @@ use tg_types::tx::{OpenedResult, Sealed};
 use tg_types::voucher::Voucher;
 use tg_types::{Event, JobStatus, Reason, RunFailure, Tick, Tier};
 
+use super::promise::{self, Blamed};
 use super::record::{Draw, JobEntry, Run, RunState};
 use super::{check, place, settle};
 use crate::due::{self, DueItem};
@@ -221,6 +222,7 @@ pub(crate) fn give_up(
     if run.state != RunState::Placed {
         return Err(Reason::RunNotThere.into());
     }
+    let owner = run.owner;
 
     let is_shown = entry.spec.tier.is_shown();
     let why = match failure {
@@ -233,6 +235,7 @@ pub(crate) fn give_up(
         | RunFailure::DeviceFailed => Reason::RunGivenUp,
     };
     end(session, job, &mut entry, &node, why)?;
+    promise::blame_for_word(&mut entry, Blamed { node, owner }, failure);
     Ok(retry(session, job, entry)?)
 }
 
@@ -286,6 +289,8 @@ pub(crate) fn end(
     if let Some(run) = entry.run_of(id) {
         settle::release_run(session, job, run)?;
         run.state = RunState::Ended { why };
+        let owner = run.owner;
+        promise::blame_for_end(entry, Blamed { node: *id, owner }, why);
         if why != Reason::ResultNotShowable {
             node::update(session, id, |node| node.judge(false, pay, now))?;
         }
@@ -311,5 +316,6 @@ pub(crate) fn retry(
     }
     entry.status = if is_idle { JobStatus::Queued } else { JobStatus::Running };
     place::enqueue(session, job, &mut entry)?;
+    promise::ask_again(session, job, &mut entry)?;
     session.tables.jobs.put(job.as_bytes(), Some(entry))
 }

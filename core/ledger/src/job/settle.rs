@@ -2,10 +2,11 @@
 //! passes through here, so that the escrow leaves exactly once and no bond stays behind.
 
 use tg_types::ids::{AccountId, JobId, NodeId};
-use tg_types::{Amount, Bps, Event, Extent, JobStatus, Reason};
+use tg_types::{Amount, Bps, Event, Extent, JobStatus, Reason, Tick};
 
 use super::charges::{Charges, charges};
 use super::place;
+use super::promise::{self, Promise};
 use super::record::{Check, CheckState, Checks, JobEntry, Run, RunState};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
@@ -119,6 +120,22 @@ pub(crate) fn fail(session: &mut Session<'_>, job: &JobId, entry: JobEntry) -> R
     Ok(())
 }
 
+/// Ends a job whose end cannot be promised and gives its escrow back.
+pub(super) fn refuse(
+    session: &mut Session<'_>,
+    job: &JobId,
+    mut entry: JobEntry,
+    why: Reason,
+    earliest: Option<Tick>,
+) -> Result<(), Stop> {
+    let (owner, refund) = (entry.owner, entry.escrow);
+    promise::void(session, job, &mut entry)?;
+    entry.promise = Promise::Refused { why, earliest };
+    close(session, job, entry, JobStatus::Failed)?;
+    session.emit(Event::PromiseRefused { job: *job, owner, why, earliest, refund });
+    Ok(())
+}
+
 /// Ends a job whose date has passed and gives its escrow back.
 pub(crate) fn expire(session: &mut Session<'_>, job: &JobId, entry: JobEntry) -> Result<(), Stop> {
     let (owner, refund) = (entry.owner, entry.escrow);
@@ -157,6 +174,7 @@ fn finish(
     status: JobStatus,
 ) -> Result<(), Stop> {
     place::dequeue(session, &mut entry)?;
+    promise::finish(session, job, &mut entry, status)?;
     if !planted!(session.rules, KeepEscrow) {
         entry.escrow = Amount::ZERO;
     }
@@ -197,7 +215,12 @@ pub(crate) fn release_checks(session: &mut Session<'_>, entry: &mut JobEntry) ->
     Ok(())
 }
 
-fn release(session: &mut Session<'_>, owner: &AccountId, bond: Amount) -> Result<(), Stop> {
+/// A bond stands for nothing any more.
+pub(super) fn release(
+    session: &mut Session<'_>,
+    owner: &AccountId,
+    bond: Amount,
+) -> Result<(), Stop> {
     if planted!(session.rules, ForgetBond) {
         return Ok(());
     }
@@ -280,6 +303,20 @@ pub(crate) fn forfeit(
     let (node, owner) = (run.node, run.owner);
     session.emit(Event::NodeSlashed { job: *job, node, owner, amount, bounty });
     Ok(amount)
+}
+
+/// Takes stake away for a promise that was failed and gives it to the client, or what there is of
+/// it; says how much.
+pub(super) fn compensate(
+    session: &mut Session<'_>,
+    owner: &AccountId,
+    client: &AccountId,
+    amount: Amount,
+) -> Result<Amount, Stop> {
+    let client = session.tables.accounts.find(client.as_bytes())?;
+    let taken = burn_stake(session, owner, amount)?;
+    unburn(session, client, taken)?;
+    Ok(taken)
 }
 
 /// Gives somebody a part of what was just burned.

@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, ComplaintEntry, Cursor, DisputeEntry,
     DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead,
-    ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry, QueueRow,
-    SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys,
+    ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry, Promise,
+    QueueRow, SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys, rest_of_run,
+    slot_length,
 };
+use tg_scheduler::slots::{KeptSlot, Span, busiest};
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
 use tg_types::{Amount, Decode, DurationMs, Encode, Height, JobStatus, Message, Tick, Tier};
 
@@ -24,6 +26,7 @@ pub(crate) fn audit(world: &World) {
     found.check_jobs(world);
     found.check_exposure();
     found.check_nodes();
+    found.check_kept(world);
     found.lists.check(world, &found);
     assert_eq!(found.pieces, found.pieces_expected, "pieces belong to programs or drafts");
     found.due.check(world, &found);
@@ -166,6 +169,9 @@ impl Found {
             for run in job.live() {
                 add(exposed.entry(run.owner).or_default(), run.bond);
             }
+            if let Promise::Kept { owner, bond, .. } = job.promise {
+                add(exposed.entry(owner).or_default(), bond);
+            }
             let checks = job.checks.as_slice().iter();
             for check in checks.filter(|check| check.is_bonded()) {
                 add(exposed.entry(check.owner).or_default(), check.bond);
@@ -177,6 +183,37 @@ impl Found {
         }
         exposed.retain(|_, amount| !amount.is_zero());
         assert_eq!(exposed, BTreeMap::new(), "nobody works without a stake");
+    }
+
+    /// Nodes keep exactly the slots that jobs were promised, each long enough and in time.
+    fn check_kept(&self, world: &World) {
+        let params = world.rules.genesis.params();
+        let mut kept = BTreeMap::new();
+        for (id, job) in &self.jobs {
+            let Promise::Kept { node, owner, from, .. } = job.promise else { continue };
+            assert_eq!(self.nodes[&node].owner, owner, "the owner of {node}");
+            let length = slot_length(params, &job.spec).expect("it ends with its run");
+            let to = from.plus(length).expect("early");
+            assert!(to <= job.expires && job.status == JobStatus::Queued, "slot of {id}");
+            kept.insert((node, *id), KeptSlot { job: *id, from, to });
+        }
+        for (id, node) in &self.nodes {
+            for slot in node.kept.as_slice() {
+                assert_eq!(kept.remove(&(*id, slot.job)), Some(*slot), "slot of {id}");
+            }
+        }
+        assert_eq!(kept, BTreeMap::new(), "slots are kept by nodes");
+    }
+
+    /// Whether a node has as many slots as it keeps, runs until they have surely ended included.
+    fn has_room(&self, world: &World, id: &NodeId, node: &NodeEntry) -> bool {
+        let (params, now) = (world.rules.genesis.params(), world.cursor().tick);
+        let kept = node.kept.as_slice().iter().map(KeptSlot::span);
+        let runs = node.runs.as_slice().iter();
+        let runs = runs.map(|job| rest_of_run(params, &self.jobs[job], id, now));
+        let slots = usize::from(node.descriptor.slots);
+        let ahead = Span { from: now, to: Tick::MAX };
+        node.kept.as_slice().is_empty() || busiest(kept.chain(runs), ahead) <= slots
     }
 
     /// A node lists exactly the jobs in which it has a live run, and counts its checks.
@@ -234,6 +271,7 @@ const NODES: ListName = (1, 0);
 const QUEUE: u64 = 2;
 const COMMITS: u64 = 3;
 const CAPACITIES: u64 = 4;
+const PROMISES: ListName = (5, 0);
 
 impl Lists {
     fn add(&mut self, key: &StateKey, bytes: &[u8]) {
@@ -274,6 +312,16 @@ impl Lists {
             let came = queued.values().map(|id| found.jobs[&JobId::new(*id)].queued);
             assert!(came.is_sorted(), "a row has the order in which its jobs came");
         }
+
+        let asked = found.jobs.iter().filter_map(|(id, job)| match job.promise {
+            Promise::Asked { place, .. } => Some((place, *id.as_bytes())),
+            Promise::None
+            | Promise::Kept { .. }
+            | Promise::Running { .. }
+            | Promise::Refused { .. }
+            | Promise::Broken { .. } => None,
+        });
+        assert_eq!(asked.collect::<BTreeMap<_, _>>(), self.of(PROMISES), "all are decided about");
 
         let drawn = world.cursor().draw_height.get();
         let commits = self.heads.keys().filter(|(kind, _)| *kind == COMMITS);
@@ -360,6 +408,9 @@ fn check_dated(world: &World, found: &Found, ahead: &[(u64, DueItem)]) {
         let complaint = found.complaints.get(id).filter(|it| it.is_open());
         let is_dated = complaint.is_none_or(|_| has(DueItem::EndComplaint { job: *id }));
         assert!(is_dated, "the complaint about {id} ends");
+        if let Promise::Kept { .. } = job.promise {
+            assert!(has(DueItem::BeginSlot { job: *id }), "the slot of {id} begins");
+        }
         for date in dates {
             let second = date.get().div_ceil(DurationMs::SECOND.get());
             let step = DueItem::JobStep { job: *id };
@@ -370,6 +421,8 @@ fn check_dated(world: &World, found: &Found, ahead: &[(u64, DueItem)]) {
     for (id, node) in &found.nodes {
         let is_dated = has(DueItem::DropNode { node: *id });
         assert!(node.absent.is_none() || is_dated, "absent nodes are dropped");
+        let is_rechecked = has(DueItem::RecheckSlots { node: *id });
+        assert!(is_rechecked || found.has_room(world, id, node), "{id} keeps what it has");
         let date = match node.capacity.step {
             CapacityStep::Filling { deadline, .. } | CapacityStep::Showing { deadline, .. } => {
                 Some(deadline)

@@ -183,6 +183,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["128 entries 1642ebc1500d8c74c63ae7cff300dee642a7fa8ba2f9983620a08317383f33b0"]
+    expect!["128 entries 1a447bf9be76c1850b499e2b1d70bfa4eac65bd5120b62c39ed41b98f7b910c6"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -62,6 +62,7 @@ pub(crate) fn spec(tier: Tier) -> JobSpec {
         pay: units(PAY),
         run_max: DurationMs::SECOND,
         expires_after: DurationMs::new(20_000),
+        promise: None,
     }
 }
 

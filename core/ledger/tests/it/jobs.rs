@@ -11,6 +11,7 @@ mod limits;
 mod order;
 mod placing;
 mod programs;
+mod promises;
 mod proofs;
 mod random;
 mod runs;

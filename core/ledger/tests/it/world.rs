@@ -107,6 +107,7 @@ pub(crate) fn job_spec(expires_after_ms: u64) -> JobSpec {
         pay: units(ESCROW - 2 * job_params().step_fee.units()),
         run_max: DurationMs::SECOND,
         expires_after: DurationMs::new(expires_after_ms),
+        promise: None,
     }
 }
 

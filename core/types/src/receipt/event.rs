@@ -510,6 +510,52 @@ wire! {
             /// Whose.
             owner: AccountId,
         } = 57,
+        /// A job was promised to be done in time.
+        PromiseGiven {
+            /// Which.
+            job: JobId,
+            /// Which node runs it or keeps a slot for it.
+            node: NodeId,
+            /// When it begins at the latest.
+            from: Tick,
+            /// By when it will be done.
+            by: Tick,
+        } = 58,
+        /// A job was not promised, so it ended.
+        PromiseRefused {
+            /// Which.
+            job: JobId,
+            /// Whose.
+            owner: AccountId,
+            /// Why.
+            why: Reason,
+            /// The earliest deadline that would have been promised, if there is one.
+            earliest: Option<Tick>,
+            /// What went back.
+            refund: Amount,
+        } = 59,
+        /// A promise cannot be kept, and its job ends.
+        PromiseBroken {
+            /// Which.
+            job: JobId,
+            /// Whose.
+            owner: AccountId,
+            /// By when it was to be done.
+            by: Tick,
+        } = 60,
+        /// A node failed a promise that nobody else could keep.
+        ClientCompensated {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// Whose stake.
+            owner: AccountId,
+            /// Who received it.
+            client: AccountId,
+            /// How much.
+            amount: Amount,
+        } = 61,
     }
 }
 
@@ -574,6 +620,10 @@ impl Event {
             Self::KeyLacked { .. } => Reason::KeyLacked,
             Self::CheckExcused { .. } => Reason::CheckExcused,
             Self::ResultUnchecked { .. } => Reason::ResultUnchecked,
+            Self::PromiseGiven { .. } => Reason::PromiseGiven,
+            Self::PromiseRefused { why, .. } => *why,
+            Self::PromiseBroken { .. } => Reason::PromiseBroken,
+            Self::ClientCompensated { .. } => Reason::ClientCompensated,
         }
     }
 
@@ -614,7 +664,11 @@ impl Event {
             | Self::TilesNotShown { job, .. }
             | Self::KeyLacked { job, .. }
             | Self::CheckExcused { job, .. }
-            | Self::ResultUnchecked { job, .. } => Some(*job),
+            | Self::ResultUnchecked { job, .. }
+            | Self::PromiseGiven { job, .. }
+            | Self::PromiseRefused { job, .. }
+            | Self::PromiseBroken { job, .. }
+            | Self::ClientCompensated { job, .. } => Some(*job),
             Self::AccountCredited { .. }
             | Self::Transferred { .. }
             | Self::Staked { .. }

@@ -116,6 +116,7 @@ wire! {
 
 wire! {
     /// What a transaction asks for.
+    #[expect(clippy::large_enum_variant, reason = "a box would cost every array an allocation")]
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Action {
         /// Pay another account.

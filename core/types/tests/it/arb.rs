@@ -163,6 +163,7 @@ arb_from! {
         pay: Amount::arb(u)?,
         run_max: DurationMs::arb(u)?,
         expires_after: DurationMs::arb(u)?,
+        promise: Option::arb(u)?,
     };
     RunResult: u => Self {
         output: Hash32::arb(u)?,
@@ -339,7 +340,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=57)? {
+        Ok(match u.int_in_range(1..=61)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -406,6 +407,13 @@ impl Arb for Event {
             }
             50 => Self::ComplaintLapsed { job, about: Message::arb(u)? },
             57 => Self::ResultUnchecked { job, owner: account },
+            58 => Self::PromiseGiven { job, node, from: Tick::arb(u)?, by: Tick::arb(u)? },
+            59 => {
+                let (why, earliest) = Arb::arb(u)?;
+                Self::PromiseRefused { job, owner: account, why, earliest, refund: amount }
+            }
+            60 => Self::PromiseBroken { job, owner: account, by: Tick::arb(u)? },
+            61 => Self::ClientCompensated { job, node, owner: account, client: other, amount },
             number => step(u, number, node, job)?,
         })
     }

@@ -10,7 +10,8 @@ use tg_types::{
     AccountId, Amount, Bytes, CheckAnswer, Decode, Device, DeviceKind, DurationMs, Encode,
     Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, KeyEscrow, List,
     Message, Name, Needs, NodeDescriptor, NodeId, PackageRef, Receipt, ResultKey, RunFailure,
-    RunResult, SeatSignature, SeatSignatures, SecretKey, Signature, Tier, Voucher, Vouchers, Work,
+    RunResult, SeatSignature, SeatSignatures, SecretKey, Signature, Tick, Tier, Voucher, Vouchers,
+    Work,
 };
 
 fn transfer() -> SignedTx {
@@ -129,6 +130,7 @@ fn large_spec() -> JobSpec {
         pay: Amount::CAP,
         run_max: DurationMs::MAX,
         expires_after: DurationMs::MAX,
+        promise: Some(Tick::MAX),
     }
 }
 

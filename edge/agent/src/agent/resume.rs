@@ -171,7 +171,8 @@ impl State {
 mod tests {
     use super::{Duty, Step, is_undefended, step};
     use tg_ledger::{
-        Check, CheckState, Checks, DisputeEntry, Draw, JobEntry, QueueRow, Run, RunState, Turn,
+        Check, CheckState, Checks, DisputeEntry, Draw, JobEntry, Promise, QueueRow, Run, RunState,
+        Turn,
     };
     use tg_types::{
         AccountId, Amount, Bytes, CheckAnswer, DurationMs, Extent, Hash32, Height, JobSpec,
@@ -218,6 +219,7 @@ mod tests {
                 pay: Amount::ZERO,
                 run_max: DurationMs::SECOND,
                 expires_after: DurationMs::SECOND,
+                promise: None,
             },
             escrow: Amount::ZERO,
             submitted: Tick::ZERO,
@@ -232,6 +234,7 @@ mod tests {
             extent,
             draw: Draw::Drawn { needed: 2, round: 0 },
             checks,
+            promise: Promise::None,
         }
     }
 

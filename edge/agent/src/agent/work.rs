@@ -519,6 +519,7 @@ mod tests {
             pay: Amount::ZERO,
             run_max: DurationMs::MINUTE,
             expires_after: DurationMs::MINUTE,
+            promise: None,
         }
     }
 

@@ -222,6 +222,9 @@ fn facts(status: &StatusAnswer, job: &JobAnswer) -> Markup {
                     Some(closed) => div { dt { "Ended" } dd { (moment(closed, status.tick)) } },
                     None => div { dt { "Expires" } dd { (moment(view.expires, status.tick)) } },
                 }
+                @if let Some(promise) = &view.promise {
+                    div { dt { "Promise" } dd { (promise.sentence) } }
+                }
                 div { dt { "A run may take" } dd { (span(view.run_max_ms)) } }
                 @for run in &view.runs {
                     div { dt { "Run, " (run.state) } dd { (node_link(&run.node)) } }

@@ -68,6 +68,9 @@ fn offer(record: &ListedNode, status: &StatusAnswer) -> Markup {
                     dd { (record.capacity) div.quiet { (WHAT_IS_PROVED) } }
                 }
                 div { dt { "Runs now" } dd { (node.running) " of " (node.slots) } }
+                @if node.kept > 0 {
+                    div { dt { "Kept for promised jobs" } dd { (node.kept) } }
+                }
                 div { dt { "Checks now" } dd { (node.checking) } }
                 div { dt { "Registered" } dd { (moment(node.since, status.tick)) } }
                 div { dt { "Owner" } dd { (id(&node.owner)) } }

@@ -81,6 +81,7 @@ fn listed_node() -> ListedNode {
             price_per_tera_units: Units(price.0),
             slots: 4,
             running: 1,
+            kept: 1,
             checking: 0,
             open: true,
             present: true,
@@ -141,6 +142,7 @@ fn record(sentence: &str, status: &str) -> JobRecord {
             extent: "whole".to_owned(),
             draw: "pending".to_owned(),
             checks: Vec::new(),
+            promise: None,
         },
     }
 }

@@ -5,7 +5,7 @@ use tg_types::Tick;
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// A moment, as the calendar and the clock show it.
-pub(super) struct Moment {
+pub(crate) struct Moment {
     /// Such as "2026-11-16".
     pub(super) date: String,
     /// Such as "11:14:03".
@@ -14,7 +14,7 @@ pub(super) struct Moment {
 
 impl Moment {
     /// The moment of a tick.
-    pub(super) fn new(tick: Tick) -> Self {
+    pub(crate) fn new(tick: Tick) -> Self {
         let (days, ms) = (tick.get() / DAY_MS, tick.get() % DAY_MS);
         let seconds = ms / 1_000;
         let (year, month, day) = civil(days);
@@ -25,7 +25,7 @@ impl Moment {
     }
 
     /// For programs: RFC 3339.
-    pub(super) fn machine(&self) -> String {
+    pub(crate) fn machine(&self) -> String {
         format!("{}T{}Z", self.date, self.time)
     }
 }

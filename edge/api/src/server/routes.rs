@@ -21,6 +21,7 @@ use axum::{
 use serde::Serialize;
 use serde_json::Value;
 use std::{sync::Arc, time::Instant};
+use tg_ledger::{Cursor, PromiseCounts, keys};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Bytes that one permit of the bodies' semaphore stands for.
@@ -83,6 +84,12 @@ async fn metrics(State(shared): AppState) -> Response {
     let Ok(_place) = shared.calls.try_acquire() else { return busy(&shared) };
     let mut text = shared.chain.metrics().to_text();
     text.push_str(&shared.counters.to_text(shared.listening()));
+    match shared.entry::<Cursor>(keys::cursor()).await {
+        Ok(cursor) => text.push_str(&promises_text(&cursor.unwrap_or_default().promises)),
+        Err(error) => {
+            tracing::warn!(error = %error.message, "the counts of promises are not there")
+        }
+    }
     match shared.chain.engine_metrics().await {
         Ok(engine) => {
             let lines = engine.lines().filter(|line| *line != "# EOF");
@@ -92,6 +99,16 @@ async fn metrics(State(shared): AppState) -> Response {
     }
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// How many jobs were promised, and what became of them.
+fn promises_text(counts: &PromiseCounts) -> String {
+    let PromiseCounts { given, kept, broken } = counts;
+    let of = |word: &str, count: &u64| {
+        let name = format!("tensorgrid_promises_{word}_total");
+        format!("# TYPE {name} counter\n{name} {count}\n")
+    };
+    [of("given", given), of("kept", kept), of("broken", broken)].concat()
 }
 
 async fn stream(State(shared): AppState, request: Request) -> Response {

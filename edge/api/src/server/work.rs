@@ -123,7 +123,8 @@ async fn whys(
 async fn why(shared: &Shared, entry: &JobEntry, fleet: &[Candidate]) -> Result<WhyView, RpcError> {
     let (program, known) = program(shared, entry).await?;
     let facts = known.map(|known| known.facts(program));
-    Ok(WhyView::new(shared.chain.genesis().params(), entry, facts.as_ref(), fleet))
+    let params = shared.chain.genesis().params();
+    Ok(WhyView::new(params, entry, facts.as_ref(), fleet, shared.now()))
 }
 
 /// The program of a job, and what is on record of it.

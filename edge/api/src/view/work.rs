@@ -1,6 +1,6 @@
 //! Readable JSON of nodes, jobs, and what happens to them.
 
-use super::{Listing, capacity::ProvedView};
+use super::{Listing, capacity::ProvedView, promise::PromiseView};
 use crate::{
     text::{Number, Text, Tgrid, Units},
     words::tier_word,
@@ -61,6 +61,9 @@ pub struct NodeView {
     pub slots: u16,
     /// How many it has.
     pub running: u64,
+    /// How many it keeps for promised jobs.
+    #[serde(default)]
+    pub kept: u64,
     /// Checks it has not finished.
     pub checking: u32,
     /// Whether it takes runs now.
@@ -97,6 +100,7 @@ impl From<&NodeEntry> for NodeView {
             price_per_tera_units: Units(offer.price_per_tera),
             slots: offer.slots,
             running: super::length(entry.runs.as_slice()),
+            kept: super::length(entry.kept.as_slice()),
             checking: entry.checks,
             open: offer.is_open,
             present: entry.absent.is_none(),
@@ -223,6 +227,9 @@ pub struct JobView {
     pub draw: String,
     /// The checks of its result.
     pub checks: Vec<CheckView>,
+    /// What was promised of it, if somebody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Box<PromiseView>>,
 }
 
 impl From<&JobEntry> for JobView {
@@ -258,6 +265,7 @@ impl From<&JobEntry> for JobView {
             draw: draw.to_owned(),
             extent: extent.to_owned(),
             checks: entry.checks.as_slice().iter().map(CheckView::from).collect(),
+            promise: PromiseView::of(entry).map(Box::new),
         }
     }
 }

@@ -131,6 +131,7 @@ mod tests {
             since: Tick::ZERO,
             place: 0,
             runs: List::default(),
+            kept: List::default(),
             checks: 0,
             absent: None,
             reputation: Reputation::default(),

@@ -1,9 +1,9 @@
 //! Where a job stands and why: one reason and one sentence, from its record alone.
 
 use super::short;
-use crate::{text::Text, why::WhyView};
+use crate::{text::Text, view::PromiseView, why::WhyView};
 use serde::{Deserialize, Serialize};
-use tg_ledger::{Draw, JobEntry, Run, RunState};
+use tg_ledger::{Draw, JobEntry, Promise, Run, RunState};
 use tg_types::{Extent, JobStatus, Reason, Tier};
 
 /// Why a job is where it is.
@@ -24,10 +24,15 @@ impl Standing {
     /// Where a job stands. What the scheduler says is told of a job that waits.
     #[must_use]
     pub fn of(entry: &JobEntry, why: Option<&WhyView>) -> Self {
+        if let Some(ended) = unpromised(entry) {
+            return ended;
+        }
         match entry.status {
             JobStatus::Queued => {
                 let waits = why.map_or("Waits for a node.".to_owned(), WhyView::sentence);
-                Self::new(Reason::JobQueued, waits)
+                let promised = PromiseView::of(entry);
+                let promised = promised.map(|promise| format!("{} ", promise.sentence));
+                Self::new(Reason::JobQueued, format!("{}{waits}", promised.unwrap_or_default()))
             }
             JobStatus::Running => running(entry),
             JobStatus::Checking => checking(entry),
@@ -46,6 +51,20 @@ impl Standing {
             }
         }
     }
+}
+
+/// Where a job stands whose promise was refused or broken.
+fn unpromised(entry: &JobEntry) -> Option<Standing> {
+    let code = match entry.promise {
+        Promise::Refused { why, .. } => why,
+        Promise::Broken { .. } => Reason::PromiseBroken,
+        Promise::None | Promise::Asked { .. } | Promise::Kept { .. } | Promise::Running { .. } => {
+            return None;
+        }
+    };
+    let promise = PromiseView::of(entry)?;
+    let text = format!("{} The escrow was refunded.", promise.sentence);
+    (entry.status != JobStatus::Settled).then(|| Standing::new(code, text))
 }
 
 fn running(entry: &JobEntry) -> Standing {
@@ -154,7 +173,7 @@ fn failed(entry: &JobEntry) -> String {
 #[cfg(test)]
 mod tests {
     use super::Standing;
-    use tg_ledger::{Check, CheckState, Draw, JobEntry, QueueRow, Run, RunState};
+    use tg_ledger::{Check, CheckState, Draw, JobEntry, Promise, QueueRow, Run, RunState};
     use tg_types::{
         AccountId, Amount, DurationMs, Hash32, Height, JobSpec, JobStatus, List, Needs, NodeId,
         Reason, RunResult, SecretKey, Tick, Tier, Work,
@@ -224,6 +243,47 @@ mod tests {
         );
     }
 
+    #[test]
+    fn promise_is_part_of_where_a_job_stands() {
+        let node = NodeId::new([7; 32]);
+        let told = |promise, status, code, sentence: &str| {
+            check(
+                &JobEntry { promise, ..entry(Tier::Trusted, status, Vec::new()) },
+                code,
+                sentence,
+            );
+        };
+        let kept = Promise::Kept {
+            node,
+            owner: owner(),
+            bond: Amount::ZERO,
+            from: Tick::new(1_700_000_000_000),
+        };
+        told(
+            kept,
+            JobStatus::Queued,
+            Reason::JobQueued,
+            "Promised by 1970-01-01T00:00:00Z; node 07070707 keeps a slot for it from \
+             2023-11-14T22:13:20Z. Waits for a node.",
+        );
+        let earliest = Some(Tick::new(1_700_000_000_000));
+        told(
+            Promise::Refused { why: Reason::PromiseTooShort, earliest },
+            JobStatus::Failed,
+            Reason::PromiseTooShort,
+            "Not promised by 1970-01-01T00:00:00Z: A run with all its dates takes longer than \
+             there is until the deadline. The earliest that would be is 2023-11-14T22:13:20Z. The \
+             escrow was refunded.",
+        );
+        told(
+            Promise::Broken { compensation: Amount::constant(2_000_000_000) },
+            JobStatus::Expired,
+            Reason::PromiseBroken,
+            "The promise by 1970-01-01T00:00:00Z was broken. Who failed it paid 2 TGRID. The \
+             escrow was refunded.",
+        );
+    }
+
     fn entry(tier: Tier, status: JobStatus, runs: Vec<Run>) -> JobEntry {
         JobEntry {
             owner: owner(),
@@ -239,6 +299,7 @@ mod tests {
                 pay: Amount::ZERO,
                 run_max: DurationMs::SECOND,
                 expires_after: DurationMs::MINUTE,
+                promise: None,
             },
             escrow: Amount::ZERO,
             submitted: Tick::ZERO,
@@ -253,6 +314,7 @@ mod tests {
             extent: tg_types::Extent::Whole,
             draw: Draw::Pending,
             checks: List::default(),
+            promise: Promise::None,
         }
     }
 

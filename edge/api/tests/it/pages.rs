@@ -50,6 +50,7 @@ fn submit(world: &World, count: usize) -> Vec<JobId> {
         pay: Amount::new(2_000).expect("small"),
         run_max: DurationMs::HOUR,
         expires_after: DurationMs::HOUR,
+        promise: None,
     };
     let specs = List::new(vec![spec; count]).expect("few");
     let tx = send(

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tg_ledger::{Draw, JobEntry, QueueRow, Run, RunState};
+use tg_ledger::{Draw, JobEntry, Promise, QueueRow, Run, RunState};
 use tg_net::{
     CallHandler, Peer, PeerId, PeerSettings, Reach, Relay, RelayInfo, RelaySettings, ReplySender,
     Route, Services,
@@ -84,6 +84,7 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
             pay: Amount::ZERO,
             run_max: DurationMs::MINUTE,
             expires_after: DurationMs::MINUTE,
+            promise: None,
         },
         escrow: Amount::ZERO,
         submitted: Tick::ZERO,
@@ -98,6 +99,7 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
         extent: Extent::Whole,
         draw: Draw::Pending,
         checks: List::default(),
+        promise: Promise::None,
     }
 }
 

@@ -242,6 +242,7 @@ impl Play {
                 pay: PAY,
                 run_max: RUN_MAX,
                 expires_after: self.scenario.expires_after,
+                promise: None,
             }
         };
         let specs: Vec<JobSpec> = (0..count).map(spec).collect();

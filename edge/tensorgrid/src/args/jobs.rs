@@ -3,7 +3,7 @@
 use super::model::NamedFile;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
-use tg_jobfile::{Cpus, KeyEscrow, Priority, Public, Size, Span};
+use tg_jobfile::{Cpus, Deadline, KeyEscrow, Priority, Public, Size, Span};
 use tg_types::{Amount, Features, JobId, Name, Tier};
 
 /// What a job is, for `quote` and `run`
@@ -25,8 +25,15 @@ pub(crate) struct JobOptions {
     #[arg(long, value_name = "SPAN")]
     pub(crate) run_max: Option<Span>,
     /// How long the job may take in all; 1h unless given
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", conflicts_with = "deadline")]
     pub(crate) within: Option<Span>,
+    /// When it must be done, such as 2026-12-01T08:00Z, in place of --within
+    #[arg(long, value_name = "TIME")]
+    pub(crate) deadline: Option<Deadline>,
+    /// Have that promised: a slot is kept for it, or the job is refused with the earliest deadline
+    /// that would be promised
+    #[arg(long)]
+    pub(crate) promise: bool,
     /// How urgent it is, from 0 to 3: each step doubles what a run is paid and is served sooner
     #[arg(long, value_name = "N", conflicts_with = "bid")]
     pub(crate) priority: Option<Priority>,

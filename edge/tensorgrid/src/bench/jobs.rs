@@ -257,6 +257,7 @@ impl Bench {
             needs: Needs::ANY,
             run_max: DurationMs::new(5_000),
             expires_after: DurationMs::MINUTE,
+            promise: None,
             escrow: KeyEscrow::Validators,
             urgency: Urgency::Usual,
         };

@@ -24,8 +24,13 @@ use crate::{
 };
 use serde::Serialize;
 use std::fmt;
-use tg_api::{text::Text, view::JobView, words::short};
+use tg_api::{
+    text::Text,
+    view::{JobView, PromiseView},
+    words::short,
+};
 use tg_gateway::message::{LISTED_MAX, Request};
+use tg_jobfile::Deadline;
 use tg_ledger::{JobEntry, keys as entry_keys};
 use tg_types::{Action, Decode as _, JobId, Lane};
 
@@ -76,18 +81,27 @@ fn jobs(session: &Session) -> Result<Vec<(JobId, JobEntry)>, Failure> {
 
 fn ps(session: &Session, printer: &Printer) -> Result<Exit, Failure> {
     let jobs = jobs(session)?;
-    let rows: Vec<[String; 5]> = jobs
+    let rows: Vec<[String; 6]> = jobs
         .iter()
         .map(|(job, entry)| {
             let view = JobView::from(entry);
             let node = entry.runs.as_slice().last().map(|run| short(&run.node)).unwrap_or_default();
-            [job.to_string(), view.status, view.tier, format!("{}", view.pay), node]
+            let promise = view.promise.map(|promise| promised(&promise)).unwrap_or_default();
+            let pay = format!("{}", view.pay);
+            [job.to_string(), view.status, view.tier, pay, node, promise]
         })
         .collect();
     let listed: Vec<Listed> =
         jobs.iter().map(|(job, entry)| Listed { job: Text(*job), view: entry.into() }).collect();
-    printer.result(&listed, || table(["job", "status", "verify", "pay (TGRID)", "node"], &rows));
+    let titles = ["job", "status", "verify", "pay (TGRID)", "node", "promise"];
+    printer.result(&listed, || table(titles, &rows));
     Ok(Exit::Done)
+}
+
+/// What was promised of a job, in a few words.
+fn promised(promise: &PromiseView) -> String {
+    let by = Deadline::new(promise.by.0).map(|by| format!(" by {by}")).unwrap_or_default();
+    format!("{}{by}", promise.state)
 }
 
 fn find(session: &Session, job: JobId) -> Result<JobEntry, Failure> {
@@ -189,6 +203,7 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
             ("pay of a run", format!("{} TGRID", view.pay)),
             ("locked now", format!("{} TGRID", view.escrow)),
         ];
+        rows.extend(view.promise.iter().map(|promise| ("promise", promise.sentence.clone())));
         rows.extend(shown.turn.iter().map(|turn| ("turn", turn.to_string())));
         rows.extend(view.runs.iter().map(|run| ("run", format!("{} {}", run.state, run.node))));
         let checks = view.checks.iter();

@@ -2,18 +2,26 @@
 //! would be placed, and why it would not be.
 
 use super::order::OrderError;
+use crate::network::now;
 use tg_api::why::{Candidate, WhyView};
 use tg_gateway::Gateway;
 use tg_gateway::message::Request;
 use tg_jobfile::Priority;
-use tg_ledger::{Charges, JobEntry, NodeEntry, QueueRow, StakeEntry, charges, keys};
-use tg_scheduler::price;
-use tg_types::{Amount, Decode as _, DurationMs, Extent, JobSpec, NodeId, Params, ProgramFacts};
+use tg_ledger::{
+    Charges, JobEntry, KEPT_PER_NODE_MAX, NodeEntry, QueueRow, StakeEntry, charges, keys, run_bond,
+    run_span, slot_length, taken_spans,
+};
+use tg_scheduler::slots::earliest;
+use tg_scheduler::{Ask, fit_later, price};
+use tg_types::{
+    Amount, Decode as _, DurationMs, Extent, JobSpec, NodeId, Params, ProgramFacts, Tick,
+};
 
 /// All nodes on record.
 pub(crate) struct Market {
     nodes: Vec<Candidate>,
     params: Params,
+    now: Tick,
 }
 
 /// A price and where it comes from.
@@ -29,6 +37,19 @@ pub(crate) struct Quote {
     pub(crate) row: QueueRow,
     /// Where it would wait at the lowest.
     pub(crate) usual_row: QueueRow,
+    /// Whether it would be promised now, if that is asked for.
+    pub(crate) promise: Option<PromiseQuote>,
+}
+
+/// Whether a job would be promised now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PromiseQuote {
+    /// By when.
+    pub(crate) by: Tick,
+    /// Nodes that could begin with it early enough, now or in a slot that they would keep.
+    pub(crate) nodes: usize,
+    /// The earliest deadline that could be promised, whatever was asked for.
+    pub(crate) earliest: Option<Tick>,
 }
 
 /// What somebody offers to be served sooner.
@@ -61,7 +82,7 @@ impl Market {
             let id = NodeId::new(*listed.id.as_bytes());
             nodes.push(Candidate { id, entry, stake_free });
         }
-        Ok(Self { nodes, params: gateway.params().clone() })
+        Ok(Self { nodes, params: gateway.params().clone(), now: now() })
     }
 
     /// The lowest price at which a node takes the job now, or what is offered. If none does, the
@@ -80,7 +101,7 @@ impl Market {
         asked.dedup();
         let fitting = |pay: Amount| {
             let spec = JobSpec { pay, ..spec.clone() };
-            (pay, WhyView::of_spec(&self.params, &spec, &[], facts, &self.nodes).fitting)
+            (pay, WhyView::of_spec(&self.params, &spec, facts, &self.nodes, self.now).fitting)
         };
         let first = asked.first().copied().ok_or(OrderError::NoNode)?;
         let found = asked.iter().map(|pay| fitting(*pay)).find(|(_, fitting)| *fitting > 0);
@@ -101,11 +122,44 @@ impl Market {
         let multiply_adds = facts.map_or(0, |facts| facts.multiply_adds);
         let extent = self.params.jobs.extent(spec.tier, multiply_adds);
         let charges = charges(&self.params, &spec, extent).ok_or(OrderError::Price)?;
-        Ok(Quote { charges, extent, fitting, row, usual_row })
+        Ok(Quote { charges, extent, fitting, row, usual_row, promise: None })
+    }
+
+    /// Whether a job would be promised now. The ledger looks at a bounded number of nodes, this at
+    /// all.
+    pub(crate) async fn promise(
+        &self,
+        gateway: &Gateway,
+        spec: &JobSpec,
+        facts: Option<&ProgramFacts>,
+    ) -> Result<PromiseQuote, OrderError> {
+        let bond = run_bond(self.params.jobs.run_bond, spec);
+        let (span, length) =
+            (run_span(&self.params, spec, self.now), slot_length(&self.params, spec));
+        let ask = Ask { spec, facts, bond, excluded: &[], span, job: None };
+        let by = spec.promise.unwrap_or(Tick::MAX);
+        let mut quote = PromiseQuote { by, nodes: 0, earliest: None };
+        let Some(length) = length else { return Ok(quote) };
+        let fitting =
+            self.nodes.iter().filter(|it| fit_later(&ask, &it.offer(&self.params)).is_ok());
+        for Candidate { id, entry, .. } in fitting {
+            let mut runs = Vec::new();
+            for job in entry.runs.as_slice() {
+                runs.extend(gateway.entry::<JobEntry>(keys::job(job)).await?);
+            }
+            let taken = taken_spans(&self.params, (id, entry), &runs, self.now);
+            let slots = usize::from(entry.descriptor.slots);
+            let start = earliest(&taken, slots, self.now, length);
+            let end = start.and_then(|start| start.plus(length).ok());
+            quote.earliest = [quote.earliest, end].into_iter().flatten().min();
+            let has_room = entry.kept.as_slice().len() < KEPT_PER_NODE_MAX;
+            quote.nodes += usize::from(has_room && end.is_some_and(|end| end <= by));
+        }
+        Ok(quote)
     }
 
     /// How many nodes each rule removes, and what would help.
     pub(crate) fn explain(&self, entry: &JobEntry, facts: Option<&ProgramFacts>) -> WhyView {
-        WhyView::new(&self.params, entry, facts, &self.nodes)
+        WhyView::new(&self.params, entry, facts, &self.nodes, self.now)
     }
 }

@@ -31,7 +31,7 @@ use tg_types::tx::{ARRAY_TASKS_MAX, ArrayTasks, PROGRAM_PIECES_MAX, ProgramPiece
 use tg_types::{
     AccountId, Action, Amount, Decode, DecodeError, DurationMs, Encode, Event, GenesisHash, Hash32,
     JobId, JobSpec, Kind, Lane, List, Message, Needs, PackageRef, ProgramFacts, Reason, ResultKey,
-    RunResult, SecretKey, StepJudge as _, Tier, Voucher, Work,
+    RunResult, SecretKey, StepJudge as _, Tick, Tier, Voucher, Work,
 };
 
 /// Bytes of a program's piece.
@@ -138,6 +138,8 @@ pub(crate) struct Order<'a> {
     pub(crate) run_max: DurationMs,
     /// How long the job may take in all.
     pub(crate) expires_after: DurationMs,
+    /// By when it is to be promised, if it is.
+    pub(crate) promise: Option<Tick>,
     /// Who keeps the key of what it reads.
     pub(crate) escrow: KeyEscrow,
     /// What it offers to be served sooner.
@@ -324,7 +326,14 @@ impl Order<'_> {
         self.check_verifiable(gateway)?;
         let package = PackageRef { id: nothing, bytes: 0, key_escrow: Some(self.escrow) };
         let spec = self.spec(work, package, ResultKey::NONE, Amount::ZERO);
-        Market::look(gateway).await?.quote(&spec, self.job.facts().as_ref(), self.urgency)
+        let (market, facts) = (Market::look(gateway).await?, self.job.facts());
+        let quote = market.quote(&spec, facts.as_ref(), self.urgency)?;
+        let spec = JobSpec { pay: quote.charges.pay, ..spec };
+        let promise = match self.promise {
+            Some(_) => Some(market.promise(gateway, &spec, facts.as_ref()).await?),
+            None => None,
+        };
+        Ok(Quote { promise, ..quote })
     }
 
     /// Refuses what the ledger would refuse after its program was paid for.
@@ -350,6 +359,7 @@ impl Order<'_> {
             pay,
             run_max: self.run_max,
             expires_after: self.expires_after,
+            promise: self.promise,
         }
     }
 }
@@ -500,7 +510,8 @@ impl Client<'_> {
         package.release().await;
         let Kept { package: PackageRef { id, bytes, .. }, voucher } = kept?;
         let (pay, spec) = (quote.charges.pay, spec.clone());
-        let spec = JobSpec { package: id, package_bytes: bytes, pay, ..spec };
+        // What was promised before is over.
+        let spec = JobSpec { package: id, package_bytes: bytes, pay, promise: None, ..spec };
         let jobs = self.hand_in(vec![spec], voucher, quote, Lane::FIRST).await?;
         Ok((jobs.first().copied().ok_or(OrderError::Gone)?, escrow))
     }

@@ -212,6 +212,7 @@ fn order<'a>(digit: &'a Digit, inputs: &'a [Tensor]) -> Order<'a> {
         needs: Needs::ANY,
         run_max: DurationMs::new(5_000),
         expires_after: DurationMs::MINUTE,
+        promise: None,
         escrow: KeyEscrow::Validators,
         urgency: Urgency::Usual,
     }

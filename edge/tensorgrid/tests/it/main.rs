@@ -11,6 +11,7 @@ mod misuse;
 mod model;
 mod nat;
 mod packages;
+mod promises;
 mod proofs;
 mod provide;
 mod readme;

@@ -92,9 +92,9 @@ fn folder_of_another_format_or_content_is_refused() {
     home.run(&["genesis", "--out", text(&out)]).expect(2);
     let seat = out.join("validator-1");
     let node = fs::read_to_string(seat.join("node.json")).expect("is there");
-    fs::write(seat.join("node.json"), node.replace("\"format\": 2", "\"format\": 7")).expect("ok");
+    fs::write(seat.join("node.json"), node.replace("\"format\": 3", "\"format\": 7")).expect("ok");
     let refused = home.run(&["validator", "--home", text(&seat)]).expect(1);
-    assert!(refused.err.contains("has format 7; this version reads format 2 only"), "{refused:?}");
+    assert!(refused.err.contains("has format 7; this version reads format 3 only"), "{refused:?}");
     assert!(refused.err.contains("chains are reset until 1.0"), "{refused:?}");
 
     let mut genesis = fs::read(out.join("genesis")).expect("is there");

@@ -1,7 +1,7 @@
 //! Which nodes are given runs, and that no job waits that could be placed.
 
 use arbtest::arbitrary::{Result, Unstructured};
-use tg_ledger::{JobEntry, ListHead, ListOf, QueueRow, excluded, keys, run_bond};
+use tg_ledger::{JobEntry, ListHead, ListOf, QueueRow, excluded, keys, run_bond, run_span};
 use tg_scheduler::{Ask, Offer, fit};
 use tg_types::node::DEVICES_MAX;
 use tg_types::{
@@ -127,7 +127,9 @@ fn could_run(world: &World, entry: &JobEntry, id: &[u8; 32]) -> bool {
     };
     let excluded: Vec<AccountId> = excluded(entry);
     let bond = run_bond(params.jobs.run_bond, &entry.spec);
-    let ask = Ask { spec: &entry.spec, facts: facts.as_ref(), bond, excluded: &excluded };
+    let (spec, facts) = (&entry.spec, facts.as_ref());
+    let span = run_span(params, spec, world.cursor().tick);
+    let ask = Ask { spec, facts, bond, excluded: &excluded, span, job: None };
     let id = tg_types::NodeId::new(*id);
     let node = world.node(&id).expect("it is there");
     let offer = Offer {
@@ -135,6 +137,7 @@ fn could_run(world: &World, entry: &JobEntry, id: &[u8; 32]) -> bool {
         owner: node.owner,
         descriptor: &node.descriptor,
         running: u16::try_from(node.runs.as_slice().len()).expect("few"),
+        kept: node.kept.as_slice(),
         is_present: node.absent.is_none(),
         credit: node.credit(&params.capacity),
         stake_free: world.stake(&node.owner).free(),

@@ -10,7 +10,7 @@ use tg_types::tx::NodeSet;
 use tg_types::{
     AccountId, Action, Amount, CheckedTx, Domain, DurationMs, Event, Hash32, JobId, JobSpec,
     JobStatus, KeyEscrow, Lane, Message, NetworkKind, NodeId, Nonce, Params, Reason, RunFailure,
-    RunResult, Status, Tier, TxBody,
+    RunResult, Status, Tick, Tier, TxBody,
 };
 
 use crate::fleet::*;
@@ -299,7 +299,9 @@ impl History {
     ) -> Result<Vec<CheckedTx>> {
         let mut txs = Vec::new();
         if open.len() < JOBS_OPEN_MAX && u.ratio(1, 2)? {
-            let specs = (0..u.int_in_range(1..=3)?).map(|_| any_spec(u)).collect::<Result<_>>()?;
+            let now = self.world.env.tick;
+            let specs = (0..u.int_in_range(1..=3)?).map(|_| any_spec(u, now));
+            let specs = specs.collect::<Result<_>>()?;
             let ask = self.world.vouched(submit(specs));
             txs.push(self.world.tx(account(CLIENT), ask));
         } else if !open.is_empty() && u.ratio(1, 4)? {
@@ -513,7 +515,7 @@ fn is_withheld(spec: &JobSpec, number: u8) -> bool {
     spec.key_escrow == KeyEscrow::None && spec.package.as_bytes()[0] >> (number % 8) & 1 == 1
 }
 
-fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
+fn any_spec(u: &mut Unstructured<'_>, now: Tick) -> Result<JobSpec> {
     let tier = match u.int_in_range(0..=9)? {
         0 => Tier::Trusted,
         1 | 2 => Tier::Audit,
@@ -538,6 +540,10 @@ fn any_spec(u: &mut Unstructured<'_>) -> Result<JobSpec> {
         let from = *u.choose(&[0, 0xff, some])?;
         spec.key_escrow = KeyEscrow::None;
         spec.package = Hash32::new([from; 32]);
+    } else if tier.ends_with_its_run() && u.ratio(2, 3)? {
+        let within = DurationMs::new(u.int_in_range(8_000..=18_000)?);
+        spec.expires_after = DurationMs::new(20_000);
+        spec.promise = Some(now.plus(within).expect("early"));
     }
     Ok(spec)
 }
@@ -567,7 +573,11 @@ fn prop_jobs_end_and_the_honest_lose_nothing() {
 }
 
 /// What the histories below must have seen.
-const EXPECTED: [Reason; 48] = [
+const EXPECTED: [Reason; 52] = [
+    Reason::PromiseGiven,
+    Reason::PromiseTooShort,
+    Reason::PromiseBroken,
+    Reason::ClientCompensated,
     Reason::KeyLacked,
     Reason::CheckExcused,
     Reason::ResultUnchecked,

@@ -11,19 +11,14 @@ impl Event {
                 format!("The genesis gave {amount} to {account}.")
             }
             Self::Transferred { from, to, amount } => format!("{from} paid {amount} to {to}."),
-            Self::Staked { account, amount } => format!("{account} put {amount} at stake."),
-            Self::UnbondingStarted { account, amount, due } => {
-                format!("{account} called back {amount} of stake, released at {due}.")
+            Self::Staked { .. } | Self::UnbondingStarted { .. } | Self::Unbonded { .. } => {
+                self.sentence_about_stake()
             }
-            Self::Unbonded { account, amount } => {
-                format!("{amount} of stake was released to {account}.")
-            }
-            Self::NodeRegistered { node, owner } => format!("{owner} registered node {node}."),
-            Self::NodeChanged { node, owner } => format!("{owner} changed node {node}."),
-            Self::NodeLeft { node, owner } => format!("{owner} took out node {node}."),
-            Self::NodeDropped { node, owner } => {
-                format!("Node {node} of {owner} was dropped, because a quorum did not see it.")
-            }
+            Self::NodeRegistered { .. }
+            | Self::NodeChanged { .. }
+            | Self::NodeLeft { .. }
+            | Self::NodeDropped { .. }
+            | Self::NodeAbsent { .. } => self.sentence_about_nodes(),
             Self::BeaconRecorded { .. }
             | Self::ProgramRecorded { .. }
             | Self::JobQueued { .. }
@@ -44,6 +39,10 @@ impl Event {
             Self::KeyLacked { .. } | Self::CheckExcused { .. } | Self::ResultUnchecked { .. } => {
                 self.sentence_about_keys()
             }
+            Self::PromiseGiven { .. }
+            | Self::PromiseRefused { .. }
+            | Self::PromiseBroken { .. }
+            | Self::ClientCompensated { .. } => self.sentence_about_promises(),
             Self::FeesShared { .. }
             | Self::AbsenceReported { .. }
             | Self::Slashed { .. }
@@ -59,8 +58,7 @@ impl Event {
             | Self::ProviderPaid { .. }
             | Self::CheckerPaid { .. }
             | Self::NodeSlashed { .. }
-            | Self::NodeFined { .. }
-            | Self::NodeAbsent { .. } => self.sentence_about_its_end(),
+            | Self::NodeFined { .. } => self.sentence_about_its_end(),
             Self::CapacityAsked { .. }
             | Self::CapacityCommitted { .. }
             | Self::CapacityDrawn { .. }
@@ -72,6 +70,38 @@ impl Event {
             | Self::ComplaintUpheld { .. }
             | Self::ComplaintRejected { .. }
             | Self::ComplaintLapsed { .. } => self.sentence_about_complaints(),
+        }
+    }
+
+    /// The sentence of an event about stake.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_stake(&self) -> String {
+        match self {
+            Self::Staked { account, amount } => format!("{account} put {amount} at stake."),
+            Self::UnbondingStarted { account, amount, due } => {
+                format!("{account} called back {amount} of stake, released at {due}.")
+            }
+            Self::Unbonded { account, amount } => {
+                format!("{amount} of stake was released to {account}.")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The sentence of an event about the list of nodes.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_nodes(&self) -> String {
+        match self {
+            Self::NodeRegistered { node, owner } => format!("{owner} registered node {node}."),
+            Self::NodeChanged { node, owner } => format!("{owner} changed node {node}."),
+            Self::NodeLeft { node, owner } => format!("{owner} took out node {node}."),
+            Self::NodeDropped { node, owner } => {
+                format!("Node {node} of {owner} was dropped, because a quorum did not see it.")
+            }
+            Self::NodeAbsent { node, owner } => {
+                format!("A quorum of validators does not see node {node} of {owner}.")
+            }
+            _ => String::new(),
         }
     }
 
@@ -158,6 +188,32 @@ impl Event {
             Self::ResultUnchecked { job, owner } => {
                 format!("The result of job {job} was not checked: {owner} withheld the key.")
             }
+            _ => String::new(),
+        }
+    }
+
+    /// The sentence of an event about a promise.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_promises(&self) -> String {
+        match self {
+            Self::PromiseGiven { job, node, from, by } => {
+                format!("Job {job} was promised by {by}: node {node} begins with it by {from}.")
+            }
+            Self::PromiseRefused { job, owner, why, earliest, refund } => {
+                let earliest = match earliest {
+                    Some(earliest) => format!(" The earliest deadline would be {earliest}."),
+                    None => String::new(),
+                };
+                let why = why.sentence();
+                format!("Job {job} was not promised: {why}{earliest} {owner} got {refund} back.")
+            }
+            Self::PromiseBroken { job, owner, by } => {
+                format!("The promise to {owner} that job {job} is done by {by} was broken.")
+            }
+            Self::ClientCompensated { job, node, owner, client, amount } => format!(
+                "{owner} paid {client} {amount} of stake: node {node} failed the promise of job \
+                 {job}."
+            ),
             _ => String::new(),
         }
     }
@@ -285,9 +341,6 @@ impl Event {
             }
             Self::NodeFined { job, node, owner, amount } => {
                 format!("{owner} was fined {amount} for node {node} and job {job}.")
-            }
-            Self::NodeAbsent { node, owner } => {
-                format!("A quorum of validators does not see node {node} of {owner}.")
             }
             _ => String::new(),
         }

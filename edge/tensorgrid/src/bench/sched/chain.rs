@@ -276,6 +276,7 @@ impl Load<'_> {
             pay: PAY,
             run_max: DurationMs::HOUR,
             expires_after: DurationMs::HOUR,
+            promise: None,
         };
         let vouchers = List::new(vec![self.voucher(&spec)]).expect("one voucher");
         let tasks = ArrayTasks { first: 0, count: TASKS };

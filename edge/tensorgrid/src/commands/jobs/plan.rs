@@ -7,6 +7,7 @@ use crate::{
     commands::model,
     failure::{Failure, OrFail as _},
     files,
+    network::now,
     work::{
         market::Urgency,
         order::{Job, Order, TaskFile, TaskOrder},
@@ -15,7 +16,6 @@ use crate::{
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 use tg_float::FloatModel;
 use tg_gateway::KeyEscrow;
@@ -24,7 +24,7 @@ use tg_jobfile::{
     Cpus, JobFile, ModelSource, Priority, Public, Resources, Run, Size, Work, WorkPath,
 };
 use tg_tensor::{Model, Tensor};
-use tg_types::{Amount, DeviceKind, DurationMs, Features, Needs, Tier};
+use tg_types::{Amount, DeviceKind, DurationMs, Features, Needs, Tick, Tier};
 
 /// How long a run may take unless something else is asked for.
 const RUN_MAX: DurationMs = DurationMs::MINUTE;
@@ -56,6 +56,8 @@ pub(crate) struct Plan {
     pub(crate) run_max: DurationMs,
     /// How long the job may take in all.
     pub(crate) within: DurationMs,
+    /// By when it is to be promised, if it is.
+    pub(crate) promise: Option<Tick>,
     /// The most it may cost.
     pub(crate) budget_max: Option<Amount>,
     /// Who keeps the key of what it reads.
@@ -176,7 +178,8 @@ impl Plan {
             tier: options.verify.map_or(tier, |name| name.0),
             needs,
             run_max: options.run_max.map_or(RUN_MAX, |span| span.get()),
-            within: options.within.map_or(DurationMs::HOUR, |span| span.get()),
+            within: within(options, None)?,
+            promise: promise(options, None)?,
             budget_max: None,
             escrow: options.key_escrow.map_or(KeyEscrow::Validators, kept_by),
             urgency: urgency(options, None),
@@ -206,13 +209,13 @@ impl Plan {
         };
         let verify = file.verify.and_then(tg_jobfile::Verify::tier);
         let typed = options.verify.map(|name| name.0);
-        let within = file.deadline.map(|deadline| until(deadline.get().get())).transpose()?;
         let plan = Self {
             what,
             tier: typed.or(verify).unwrap_or(usual),
             needs: if options.float { with_float(file.needs()) } else { file.needs() },
             run_max: file.run_max.or(options.run_max).map_or(RUN_MAX, |span| span.get()),
-            within: within.unwrap_or(options.within.map_or(DurationMs::HOUR, |span| span.get())),
+            within: within(options, Some(&file))?,
+            promise: promise(options, Some(&file))?,
             budget_max: file.budget_max,
             escrow: options.key_escrow.or(file.key_escrow).map_or(KeyEscrow::Validators, kept_by),
             urgency: urgency(options, file.priority),
@@ -222,6 +225,7 @@ impl Plan {
 
     /// Refuses what the ledger would refuse, with a better hint.
     fn checked(mut self, public: Option<Public>) -> Result<Self, Failure> {
+        self.check_promise()?;
         if matches!(self.tier, Tier::Trusted | Tier::Redundant { .. }) {
             return Ok(self);
         }
@@ -239,6 +243,27 @@ impl Plan {
             What::Task { .. } => Err(Failure::misuse(
                 "a command has no meaning that others could recompute",
                 "use --verify none or redundant:2, or import a model and run that",
+            )),
+        }
+    }
+
+    /// Refuses a promise of what has no date.
+    fn check_promise(&self) -> Result<(), Failure> {
+        if self.promise.is_none() {
+            return Ok(());
+        }
+        if !self.tier.ends_with_its_run() {
+            return Err(Failure::misuse(
+                "nobody knows when drawn checkers or further runs are done, so such a job cannot \
+                 be promised",
+                "use --verify none, proof or zk, or leave --promise out",
+            ));
+        }
+        match self.escrow {
+            KeyEscrow::Validators => Ok(()),
+            KeyEscrow::None => Err(Failure::misuse(
+                "a job that waits for its owner to hand out the key cannot be promised",
+                "let validators keep shares of the key, or leave --promise out",
             )),
         }
     }
@@ -262,6 +287,7 @@ impl Plan {
             needs: self.needs.clone(),
             run_max: self.run_max,
             expires_after: self.within,
+            promise: self.promise,
             escrow: self.escrow,
             urgency: self.urgency,
         }
@@ -295,12 +321,29 @@ fn is_job_file(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
 }
 
-/// How long it is until an instant in milliseconds since the Unix epoch.
-fn until(instant: u64) -> Result<DurationMs, Failure> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let left = u128::from(instant).checked_sub(now).and_then(|left| u64::try_from(left).ok());
-    let late = || Failure::misuse("the deadline has passed", "give a later one");
-    left.map(DurationMs::new).ok_or_else(late)
+/// How long a job may take in all: until what the job file says, or what was typed.
+fn within(options: &JobOptions, file: Option<&JobFile>) -> Result<DurationMs, Failure> {
+    match file.and_then(|file| file.deadline).or(options.deadline) {
+        Some(deadline) => {
+            let late = || Failure::misuse("the deadline has passed", "give a later one");
+            deadline.get().since(now()).map_err(|_| late())
+        }
+        None => Ok(options.within.map_or(DurationMs::HOUR, |span| span.get())),
+    }
+}
+
+/// By when a job is to be promised, if it is.
+fn promise(options: &JobOptions, file: Option<&JobFile>) -> Result<Option<Tick>, Failure> {
+    if !options.promise && !file.is_some_and(|file| file.promise) {
+        return Ok(None);
+    }
+    if let Some(deadline) = file.and_then(|file| file.deadline).or(options.deadline) {
+        return Ok(Some(deadline.get()));
+    }
+    let hint = "give it with --deadline 2026-12-01T08:00Z, --within 2h, or `deadline:` in the file";
+    let none = || Failure::misuse("there is no deadline to be promised", hint);
+    let within = options.within.ok_or_else(none)?;
+    now().plus(within.get()).map(Some).map_err(|_| none())
 }
 
 /// What a model's job is, and how surely it is done unless something is said.

@@ -1,7 +1,7 @@
 //! `quote` and `run`
 
 use super::{
-    HINT, array, fetch, float,
+    HINT, array, fetch, find, float,
     plan::{Plan, What},
     showing, transfer,
 };
@@ -13,7 +13,7 @@ use crate::{
     work::{
         connect::Session,
         handing::Handing,
-        market::Quote,
+        market::{PromiseQuote, Quote},
         order::{Client, Order},
     },
 };
@@ -21,14 +21,14 @@ use serde::Serialize;
 use std::{io::Read, path::Path, time::Instant};
 use tg_api::{
     text::{Text, Tgrid},
-    view::JobView,
-    words::Line,
+    view::{JobView, PromiseView},
+    words::{Line, Standing},
 };
 use tg_gateway::{KeyEscrow, TaskOutput};
-use tg_jobfile::Span;
+use tg_jobfile::{Deadline, Span};
 use tg_ledger::JobEntry;
 use tg_tensor::{Model, Program, Tensor, trace::tile_counts};
-use tg_types::{Amount, DurationMs, Extent, Hash32, JobId, JobStatus};
+use tg_types::{Amount, DurationMs, Extent, Hash32, JobId, JobStatus, Tick};
 
 #[derive(Serialize)]
 struct Quoted {
@@ -45,12 +45,41 @@ struct Quoted {
     charged_if_checked: Tgrid,
     charged_if_not: Tgrid,
     nodes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promise: Option<PromiseQuoted>,
     goes_before_ms: u64,
     readers: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     public: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     proof: Option<String>,
+}
+
+/// Whether a job would be promised now.
+#[derive(Clone, Debug, Serialize)]
+struct PromiseQuoted {
+    /// Whether it would.
+    would_be_given: bool,
+    /// Nodes that could begin with it early enough.
+    nodes: usize,
+    /// The earliest deadline that would be promised, in milliseconds since the Unix epoch.
+    earliest: Option<u64>,
+    /// The same for people.
+    sentence: String,
+}
+
+impl From<PromiseQuote> for PromiseQuoted {
+    fn from(quote: PromiseQuote) -> Self {
+        let PromiseQuote { by, nodes, earliest } = quote;
+        let time = |tick| Deadline::new(tick).map(|at| at.to_string()).unwrap_or_default();
+        let sentence = match (nodes, earliest) {
+            (0, None) => "no: no node could promise it, whatever the deadline".to_owned(),
+            (0, Some(at)) => format!("no: the earliest deadline would be {}", time(at)),
+            (1, _) => format!("yes, by {}: 1 node could do it by then", time(by)),
+            (more, _) => format!("yes, by {}: {more} nodes could do it by then", time(by)),
+        };
+        Self { would_be_given: nodes > 0, nodes, earliest: earliest.map(Tick::get), sentence }
+    }
 }
 
 /// What an audit by tiles finds.
@@ -106,6 +135,7 @@ impl Quoted {
             charged_if_checked: Tgrid(charged(checkers)),
             charged_if_not: Tgrid(charged(0)),
             nodes: quote.fitting,
+            promise: quote.promise.map(PromiseQuoted::from),
             goes_before_ms: quote.ahead().get(),
             readers,
             public,
@@ -143,6 +173,7 @@ impl Quoted {
             ),
             ("nodes that would do it now", self.nodes.to_string()),
         ]);
+        rows.extend(self.promise.as_ref().map(|promise| ("promise", promise.sentence.clone())));
         rows.extend(Span::new(DurationMs::new(self.goes_before_ms)).map(|ahead| {
             let text =
                 format!("goes before jobs at the lowest price that came up to {ahead} earlier");
@@ -187,6 +218,9 @@ struct Ran {
     output: Option<Text<Hash32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ms: Option<u64>,
+    /// What was promised of it, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promise: Option<PromiseView>,
     #[serde(flatten)]
     task: Option<fetch::TaskTold>,
 }
@@ -246,13 +280,15 @@ fn hand_in(
     let job = job.or_fail(what, HINT)?;
     printer.say(format_args!("Job {job} is on the chain; {} are locked.", quote.charges.escrow));
     tell_privacy(session, plan, job, printer);
+    let promise = tell_promise(session, plan, job, printer)?;
     if quote.fitting == 0 {
         printer.say("No node takes it now; `tensorgrid why` tells why, `tensorgrid stop` ends it.");
     }
     let quoted = Tgrid(quote.charges.escrow);
     if arguments.detach {
         let (status, job) = ("queued".to_owned(), Text(job));
-        let ran = Ran { job, status, quoted, output: None, took_ms: None, task: None };
+        let (output, took_ms, task) = (None, None, None);
+        let ran = Ran { job, status, quoted, output, took_ms, promise, task };
         printer.result(&ran, || format!("{}\n", ran.job));
         return Ok(Exit::Done);
     }
@@ -266,12 +302,31 @@ fn hand_in(
     let status = JobView::from(&entry).status;
     let took_ms = u64::try_from(started.elapsed().as_millis()).ok();
     let output = entry.result().map(|result| Text(result.output));
-    let ran = Ran { job: Text(job), status, quoted, output, took_ms, task: None };
+    let (promise, task) = (PromiseView::of(&entry), None);
+    let ran = Ran { job: Text(job), status, quoted, output, took_ms, promise, task };
     if entry.status != JobStatus::Settled {
-        printer.result(&ran, || format!("The job ended as {}.\n", ran.status));
+        let said = Standing::of(&entry, None).sentence;
+        printer.result(&ran, || format!("The job ended as {}. {said}\n", ran.status));
         return Ok(Exit::Failed);
     }
     deliver(session, (job, &entry), (plan, arguments.out.as_deref()), ran, printer)
+}
+
+/// Says what was promised of a job, which is decided in the block that took it in or soon after.
+fn tell_promise(
+    session: &Session,
+    plan: &Plan,
+    job: JobId,
+    printer: &Printer,
+) -> Result<Option<PromiseView>, Failure> {
+    if plan.promise.is_none() {
+        return Ok(None);
+    }
+    let promise = PromiseView::of(&find(session, job)?);
+    if let Some(promise) = &promise {
+        printer.say(&promise.sentence);
+    }
+    Ok(promise)
 }
 
 /// Says who can read a job's data, and what that asks of its owner.

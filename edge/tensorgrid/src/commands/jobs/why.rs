@@ -8,7 +8,12 @@ use crate::{
     work::{connect::Session, market::Market, order::OrderError},
 };
 use serde::Serialize;
-use tg_api::{text::Text, view::JobView, why::WhyView, words::Standing};
+use tg_api::{
+    text::Text,
+    view::{JobView, PromiseView},
+    why::WhyView,
+    words::Standing,
+};
 use tg_gateway::KeyEscrow;
 use tg_ledger::{JobEntry, keys};
 use tg_types::{JobId, ProgramFacts, Work};
@@ -22,6 +27,9 @@ struct Why {
     /// When its turn comes, if it waits.
     #[serde(flatten)]
     turn: Option<Turn>,
+    /// What was promised of it, if somebody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promise: Option<PromiseView>,
     /// How it ended, if it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<Standing>,
@@ -43,12 +51,15 @@ pub(super) fn why(
     let needs_owner = entry.spec.key_escrow == KeyEscrow::None && !entry.status.is_final();
     let ended = entry.status.is_final().then(|| Standing::of(&entry, None));
     let turn = Turn::look(session, &entry)?;
-    let why = Why { job: Text(arguments.job), status, explained, turn, ended, needs_owner };
+    let (job, promise) = (Text(arguments.job), PromiseView::of(&entry));
+    let why = Why { job, status, explained, turn, promise, ended, needs_owner };
     printer.result(&why, || {
         let WhyView { fitting, removed, change } = &why.explained;
         let mut text = format!("The job is {}. ", why.status);
         if let Some(ended) = &why.ended {
             text.push_str(&format!("{}\n", ended.sentence));
+        } else if let Some(promise) = &why.promise {
+            text.push_str(&format!("{}\n", promise.sentence));
         }
         text.push_str(&format!("{fitting} nodes could be given one more run of it now.\n"));
         for removed in removed {

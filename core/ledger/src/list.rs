@@ -238,6 +238,17 @@ pub(crate) fn forget(session: &mut Session<'_>, list: ListOf) -> Result<(), Stop
     session.tables.list_heads.put(&keys::list_head_id(list), None)
 }
 
+/// Loads pages of lists. Those that were begun in this block are here already, and the view does
+/// not know of them: asking for them would make the whole block be executed again.
+pub(crate) fn load_pages(session: &mut Session<'_>, pages: &[(ListOf, u64)]) -> Result<(), Stop> {
+    let older = pages.iter().filter(|(list, page)| {
+        let id = keys::list_page_id(*list, *page);
+        !session.tables.list_pages.has(&id)
+    });
+    let older: Vec<StateKey> = older.map(|(list, page)| keys::list_page(*list, *page)).collect();
+    session.require(&older)
+}
+
 /// The ids between two places with their places, loaded in one go.
 pub(crate) fn range(
     session: &mut Session<'_>,
@@ -248,8 +259,8 @@ pub(crate) fn range(
         return Ok(Vec::new());
     }
     let pages = places.start / LIST_PAGE_MAX..places.end.div_ceil(LIST_PAGE_MAX);
-    let keys: Vec<StateKey> = pages.clone().map(|page| keys::list_page(list, page)).collect();
-    session.require(&keys)?;
+    let wanted: Vec<_> = pages.clone().map(|page| (list, page)).collect();
+    load_pages(session, &wanted)?;
     let mut found = Vec::new();
     for page in pages {
         if let Some(entry) = session.tables.list_pages.get(&keys::list_page_id(list, page))? {

@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use tg_types::ids::{AccountId, JobId, NodeId, Noun, StateKey};
 use tg_types::node::SLOTS_MAX;
-use tg_types::{Amount, Event, Kind, List, NodeDescriptor, PublicKey, Reason, Signature, Tick};
+use tg_types::{
+    Amount, Decode as _, Event, Kind, List, NodeDescriptor, PublicKey, Reader, Reason, Signature,
+    Tick,
+};
 
 use crate::capacity::{self, Capacity};
 use crate::due::{self, DueItem};
-use crate::entry::{Entry, entry};
+use crate::entry::{Entry, decode_format, entry};
 use crate::error::{ApplyError, Fail, Stop};
 use crate::job::promise::KeptSlots;
 use crate::keys;
@@ -192,17 +195,32 @@ pub(crate) fn all(session: &mut Session<'_>) -> Result<Arc<[NodeId]>, Stop> {
     let head = list::head(session, ListOf::Nodes)?;
     let ids = list::range(session, ListOf::Nodes, head.first..head.next)?;
     let ids: Arc<[NodeId]> = ids.into_iter().map(|(_, id)| NodeId::new(id)).collect();
-    let wanted: Vec<StateKey> = ids.iter().map(keys::node).collect();
-    session.require(&wanted)?;
-    let mut stakes = Vec::new();
+    let mut owners = BTreeSet::new();
+    let mut is_complete = true;
     for id in ids.iter() {
-        let entry = session.tables.nodes.get(id.as_bytes())?;
-        stakes.extend(entry.map(|entry| keys::stake(&entry.owner)));
+        let owner = owner_of(session, id);
+        let known = session.attempt(owner)?;
+        is_complete &= known.is_some();
+        owners.extend(known.flatten());
     }
+    if !is_complete {
+        session.check_complete()?;
+    }
+    let stakes: Vec<StateKey> = owners.iter().map(keys::stake).collect();
     session.require(&stakes)?;
     session.nodes = Some(Arc::clone(&ids));
     session.are_nodes_loaded = true;
     Ok(ids)
+}
+
+/// Whose a node is, if it is registered. All nodes are asked before it is known whether they are
+/// needed, so the rest of a record is not decoded for that.
+fn owner_of(session: &Session<'_>, id: &NodeId) -> Result<Option<AccountId>, Stop> {
+    let stored = |reader: &mut Reader<'_>| {
+        decode_format(reader)?;
+        AccountId::decode(reader)
+    };
+    session.tables.nodes.peek(id.as_bytes(), |entry| entry.owner, stored)
 }
 
 /// An owner with a node that is present and credited, and where its stake lies.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, btree_map};
 
 use tg_types::ids::StateKey;
+use tg_types::{DecodeError, Reader};
 
 use crate::entry::{Entry, Held, key_of};
 use crate::error::{ApplyError, Stop};
@@ -76,6 +77,28 @@ impl<'a, T: Entry> Table<'a, T> {
         }
         self.cells.push(Cell { before, value, is_touched: false });
         Ok(*vacant.insert(Slot(self.cells.len() - 1)))
+    }
+
+    /// Something of an entry that stands at the beginning of its bytes, without finding the entry a
+    /// place or decoding the rest of it; `None` if it does not exist.
+    pub(crate) fn peek<R>(
+        &self,
+        id: &[u8; 32],
+        held: impl FnOnce(&T) -> R,
+        stored: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
+    ) -> Result<Option<R>, Stop> {
+        if let Some(slot) = self.index.get(&Words::of(id)) {
+            return Ok(self.at(*slot).map(held));
+        }
+        let key = key_of::<T>(*id);
+        match self.view.get(&key) {
+            Lookup::Present(bytes) => {
+                let found = stored(&mut Reader::new(bytes));
+                Ok(Some(found.map_err(|source| ApplyError::Corrupt { key, source })?))
+            }
+            Lookup::Absent => Ok(None),
+            Lookup::Unknown => Err(Stop::Unknown(key)),
+        }
     }
 
     /// Finds the place of an entry that is known not to exist in the view, without asking it.

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tg_scheduler::{Ask, Market, Meter, Names, Offer, Pricing, stake_step};
 use tg_types::ids::{AccountId, JobId, NodeId};
-use tg_types::{Amount, Bps, Encode as _, ProgramFacts};
+use tg_types::{Amount, Bps, CapacityParams, Encode as _, ProgramFacts};
 
 use super::place::{excluded, run_bond};
 use super::promise::{self, Promise};
 use super::record::JobEntry;
 use crate::error::Stop;
-use crate::node;
+use crate::node::{self, NodeEntry};
 use crate::session::Session;
 use crate::table::Slot;
 
@@ -73,10 +73,7 @@ impl Fleet {
                 continue;
             };
             let (owner, reputation) = (entry.owner, entry.reputation.lower_bound(now));
-            let is_credited = entry.is_credited(&session.params.capacity);
-            let is_open = entry.absent.is_none() && is_credited && entry.descriptor.is_open;
-            let slots = if is_open { usize::from(entry.descriptor.slots) } else { 0 };
-            let room = slots.saturating_sub(entry.runs.as_slice().len());
+            let room = room_of(entry, &session.params.capacity);
             let stake = session.tables.stakes.find(owner.as_bytes())?;
             let holding = owners.entry(owner).or_default();
             holding.places.push(seats.len());
@@ -201,6 +198,24 @@ impl Fleet {
             }
         }
     }
+}
+
+/// Whether any node takes one more run. As few nodes are decoded as that takes.
+pub(super) fn has_room(session: &mut Session<'_>) -> Result<bool, Stop> {
+    for id in node::all(session)?.iter() {
+        let entry = session.tables.nodes.get(id.as_bytes())?;
+        if entry.is_some_and(|entry| room_of(entry, &session.params.capacity) > 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// How many more runs a node takes.
+fn room_of(entry: &NodeEntry, params: &CapacityParams) -> usize {
+    let is_open = entry.absent.is_none() && entry.is_credited(params) && entry.descriptor.is_open;
+    let slots = if is_open { usize::from(entry.descriptor.slots) } else { 0 };
+    slots.saturating_sub(entry.runs.as_slice().len())
 }
 
 /// What of an owner's stake stands for nothing yet.

@@ -13,7 +13,7 @@ use std::ops::Range;
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick, Tier, TimeError, Work};
 
-use super::fleet::Fleet;
+use super::fleet::{self, Fleet};
 use super::promise;
 use super::record::{JobEntry, Run, RunState};
 use super::row::{QueueKey, QueueRow};
@@ -21,7 +21,7 @@ use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
 use crate::list::{self, LIST_PAGE_MAX, ListHead, ListOf};
 use crate::session::Session;
-use crate::{keys, program};
+use crate::{keys, node, program};
 
 /// The row in which a job waits. What it needs of a program was loaded.
 pub(crate) fn row_of(session: &mut Session<'_>, spec: &JobSpec) -> Result<QueueRow, Stop> {
@@ -87,9 +87,13 @@ pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
         keys::list_page(ListOf::Queue(*row), head.first / LIST_PAGE_MAX)
     };
     let fronts: Vec<_> = rows.iter().map(front).collect();
-    let fronts = session.require(&fronts);
-    let jobs = Fleet::load(session).and_then(|fleet| waiting(session, &rows, &fleet)).map(drop);
-    session.all_of([fronts, jobs])
+    let parts = parts(&rows, session.params.jobs.placements_per_block_max);
+    let pages: Vec<_> = parts.iter().flat_map(Part::pages).collect();
+    let loads =
+        [session.require(&fronts), list::load_pages(session, &pages), node::all(session).map(drop)];
+    session.all_of(loads)?;
+    // Nodes are decoded for this, so nothing that was asked for may be missing any more.
+    if fleet::has_room(session)? { waiting(session, &parts).map(drop) } else { Ok(()) }
 }
 
 /// Gives waiting jobs to nodes, as many as a block may look at.
@@ -103,7 +107,9 @@ pub(crate) fn place_all(session: &mut Session<'_>) -> Result<(), Stop> {
         return Ok(());
     }
     let mut fleet = Fleet::load(session)?;
-    let Waiting { jobs, parts } = waiting(session, &rows, &fleet)?;
+    let looks = if fleet.has_room() { session.params.jobs.placements_per_block_max } else { 0 };
+    let parts = parts(&rows, looks);
+    let jobs = waiting(session, &parts)?;
     let end = give(session, &jobs, &mut fleet)?;
     for Part { row, head, looked } in parts {
         let at = match &end {
@@ -117,13 +123,6 @@ pub(crate) fn place_all(session: &mut Session<'_>) -> Result<(), Stop> {
         }
     }
     Ok(())
-}
-
-/// The jobs that a block looks at.
-struct Waiting {
-    /// In the order of their keys.
-    jobs: Vec<Candidate>,
-    parts: Vec<Part>,
 }
 
 /// A job that waits.
@@ -140,31 +139,35 @@ struct Part {
     looked: Range<u64>,
 }
 
-/// Finds the jobs that a block looks at and loads them; none if no node has room.
-fn waiting(
-    session: &mut Session<'_>,
-    rows: &[(QueueRow, ListHead)],
-    fleet: &Fleet,
-) -> Result<Waiting, Stop> {
+impl Part {
+    /// The pages of the queue in which it stands.
+    fn pages(&self) -> impl Iterator<Item = (ListOf, u64)> + use<> {
+        let (list, Range { start, end }) = (ListOf::Queue(self.row), self.looked.clone());
+        let pages = start / LIST_PAGE_MAX..end.div_ceil(LIST_PAGE_MAX);
+        pages.map(move |page| (list, page))
+    }
+}
+
+/// What a block that has so many looks looks at.
+fn parts(rows: &[(QueueRow, ListHead)], looks: u32) -> Vec<Part> {
     let from = |head: &ListHead| {
         if (head.first..head.next).contains(&head.at) { head.at } else { head.first }
     };
     let lengths: Vec<u64> = rows.iter().map(|(_, head)| head.next - from(head)).collect();
-    let looks = if fleet.has_room() { session.params.jobs.placements_per_block_max } else { 0 };
     let shares = shared_out(looks.into(), &lengths);
     let part = |((row, head), share): (&(QueueRow, ListHead), u64)| {
         let from = from(head);
         Part { row: *row, head: *head, looked: from..from.saturating_add(share) }
     };
-    let parts: Vec<Part> = rows.iter().zip(shares).map(part).collect();
-    let pages = parts.iter().flat_map(|Part { row, looked, .. }| {
-        let pages = looked.start / LIST_PAGE_MAX..looked.end.div_ceil(LIST_PAGE_MAX);
-        pages.map(|page| keys::list_page(ListOf::Queue(*row), page))
-    });
-    let pages: Vec<StateKey> = pages.collect();
-    session.require(&pages)?;
+    rows.iter().zip(shares).map(part).collect()
+}
+
+/// Finds the jobs that a block looks at and loads them, in the order of their keys.
+fn waiting(session: &mut Session<'_>, parts: &[Part]) -> Result<Vec<Candidate>, Stop> {
+    let pages: Vec<_> = parts.iter().flat_map(Part::pages).collect();
+    list::load_pages(session, &pages)?;
     let mut ids = Vec::new();
-    for Part { row, looked, .. } in &parts {
+    for Part { row, looked, .. } in parts {
         let found = list::range(session, ListOf::Queue(*row), looked.clone())?;
         ids.extend(found.into_iter().map(|(_, id)| JobId::new(id)));
     }
@@ -177,7 +180,7 @@ fn waiting(
         jobs.push(Candidate { key, job, owner });
     }
     jobs.sort_unstable_by_key(|candidate| candidate.key);
-    Ok(Waiting { jobs, parts })
+    Ok(jobs)
 }
 
 /// Loads what placing these jobs needs, besides nodes and their owners' stakes. Jobs that came in

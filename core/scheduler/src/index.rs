@@ -178,9 +178,10 @@ impl Index {
     pub fn decide(&mut self) -> Option<Decision> {
         let (number, kind) = *self.ready.first()?;
         let task = TaskId { number };
-        match self.choose(number, kind) {
+        let waiting = *self.tasks.get(number).expect("a task that is listed is there");
+        match self.choose(number, waiting) {
             Some(found) => {
-                let (node, slice) = self.place(number, found);
+                let (node, slice) = self.place(number, waiting, found);
                 Some(Decision::Place { task, node, slice })
             }
             None => {

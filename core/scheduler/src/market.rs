@@ -58,6 +58,10 @@ pub struct Market {
     crowded: Vec<usize>,
     /// Nodes of owners without stake. They are asked if nobody else fits and nothing is at risk.
     unstaked: Vec<usize>,
+    /// What the rules have said of each node, and to which question.
+    answers: Vec<Cell<(u64, bool)>>,
+    /// How many questions there were.
+    questions: u64,
 }
 
 /// A device, or several that are alike, of a node.
@@ -90,6 +94,8 @@ impl Market {
             stalls: Vec::new(),
             crowded: Vec::new(),
             unstaked: Vec::new(),
+            answers: Vec::new(),
+            questions: 0,
         };
         for (number, offer) in offers.enumerate() {
             let stalls = market.stalls_of(names, number, &offer);
@@ -100,6 +106,7 @@ impl Market {
             }
             market.stalls.push(stalls);
         }
+        market.answers.resize(market.stalls.len(), Cell::default());
         market.index.settle();
         market
     }
@@ -115,9 +122,9 @@ impl Market {
                 let (node, offer) = (*id, Box::new(stall.clone()));
                 let changed = self.index.apply(Event::NodeChanged { node, offer });
                 changed.expect("all numbers are in their range");
+                self.index.settle();
             }
         }
-        self.index.settle();
     }
 
     /// The best node for one more run, by its place. The draw decides between equals; `offer` says
@@ -131,21 +138,24 @@ impl Market {
         meter: &Meter,
     ) -> Option<usize> {
         let meant = ask.spec.needs.model.as_ref().map(|asked| names.meant(asked, meter));
-        let answers: Vec<Cell<Option<bool>>> = vec![Cell::new(None); self.stalls.len()];
+        let task = self.task(ask, meant.as_ref());
+        let Self { index, stalls, crowded, unstaked, answers, questions, .. } = self;
+        *questions += 1;
+        let question = *questions;
         let is_fit = |number: usize| {
             meter.add(1);
             let Some(answer) = answers.get(number) else { return false };
-            answer.get().unwrap_or_else(|| {
-                let is_fit = offer(number).is_some_and(|offer| {
-                    meter.add(steps_of(ask, &offer));
-                    fit(ask, &offer).is_ok()
-                });
-                answer.set(Some(is_fit));
-                is_fit
-            })
+            let (asked, is_fit) = answer.get();
+            if asked == question {
+                return is_fit;
+            }
+            let is_fit = offer(number).is_some_and(|offer| {
+                meter.add(steps_of(ask, &offer));
+                fit(ask, &offer).is_ok()
+            });
+            answer.set((question, is_fit));
+            is_fit
         };
-        let task = self.task(ask, meant.as_ref());
-        let Self { index, stalls, crowded, unstaked, .. } = self;
         let admits = |place: u64| {
             let (number, place) = node_and_place(place);
             let stall = stalls.get(number).and_then(|stalls| stalls.get(place));

@@ -3,9 +3,30 @@
 
 use tg_types::Name;
 
-/// Whether a device of this name is of the model that was asked for.
+/// Whether a device of this name is of the model that was asked for: what [`has_words`] says. Names
+/// are ASCII and compared for every node that is asked, so nothing is allocated here.
 pub(crate) fn is_of_model(asked: &Name, name: &Name) -> bool {
-    has_words(asked.as_str(), name.as_str())
+    let (asked, name) = (asked.as_str().as_bytes(), name.as_str().as_bytes());
+    let is_start = |place: usize| place == 0 || !name[place - 1].is_ascii_alphanumeric();
+    let starts = (0..name.len()).filter(|place| is_start(*place));
+    starts.into_iter().any(|start| begins_with(&name[start..], asked))
+}
+
+/// Whether some words from the first on have exactly the letters and digits that were asked for.
+fn begins_with(words: &[u8], asked: &[u8]) -> bool {
+    if !words.first().is_some_and(u8::is_ascii_alphanumeric) {
+        return false;
+    }
+    let is_letter = |place: &usize| words[*place].is_ascii_alphanumeric();
+    let mut places = (0..words.len()).filter(is_letter);
+    let mut last = None;
+    for letter in asked.iter().filter(|letter| letter.is_ascii_alphanumeric()) {
+        last = places.next().filter(|place| words[*place].eq_ignore_ascii_case(letter));
+        if last.is_none() {
+            return false;
+        }
+    }
+    last.is_some_and(|last| !words.get(last + 1).is_some_and(u8::is_ascii_alphanumeric))
 }
 
 /// Whether what was asked for, without what is no letter or digit, is some words of the name that
@@ -40,8 +61,25 @@ fn letters(text: &str) -> impl Iterator<Item = char> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_of_model;
+    use super::{has_words, is_of_model};
     use tg_types::Name;
+
+    /// Goal: names of devices are compared as any text is. Method: random names of few letters.
+    #[test]
+    fn prop_names_are_compared_as_text_is() {
+        arbtest::arbtest(|u| {
+            let mut name = || -> arbtest::arbitrary::Result<Name> {
+                let letters = (0..u.int_in_range(1..=8)?).map(|_| u.choose(b"aAb1-."));
+                let letters: Vec<u8> = letters.map(|it| it.copied()).collect::<Result<_, _>>()?;
+                let text = String::from_utf8(letters).expect("ASCII");
+                Ok(text.parse().expect("a name"))
+            };
+            let (asked, name) = (name()?, name()?);
+            let expected = has_words(asked.as_str(), name.as_str());
+            assert_eq!(is_of_model(&asked, &name), expected, "{asked:?} {name:?}");
+            Ok(())
+        });
+    }
 
     #[test]
     fn model_is_found_by_its_words() {

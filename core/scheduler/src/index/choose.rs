@@ -8,7 +8,8 @@ use super::cell::{Cell, Want, coarse};
 use super::class::{Build, worth};
 use super::hash::scramble;
 use super::nodes::Node;
-use super::ranked::Ranked;
+use super::ranked::{Member, Ranked};
+use super::tasks::Task;
 use super::{Index, Keys, TaskSpec};
 use crate::Meter;
 use crate::packing::Mix;
@@ -203,11 +204,11 @@ impl Index {
     }
 
     /// The best place for a task.
-    pub(super) fn choose(&mut self, number: u64, kind: u32) -> Option<Found> {
+    pub(super) fn choose(&mut self, number: u64, task: Task) -> Option<Found> {
+        let Task { kind, data, .. } = task;
         self.update(kind);
         let draw = scramble(number);
         let mut best = Best::NONE;
-        let data = self.tasks.get(number).map_or(0, |task| task.data);
         if data != 0 {
             self.consider_holders(kind, data, draw, &mut best);
         }
@@ -234,16 +235,26 @@ impl Index {
         self.update(kind);
         let mut best = Best::NONE;
         let draw = scramble(draw);
+        let tie_of = |member: &Member| scramble((member.key / STALLS_MAX) ^ draw);
         self.walk(kind, &mut best, meter, |group, score, best| {
             let Group { members, offer, .. } = group;
-            for (place, member) in members.members().enumerate() {
-                if place % MEMBERS_PER_STEP == 0 {
-                    meter.add(1);
-                }
-                let tie = scramble((member.key / STALLS_MAX) ^ draw);
+            let found = |slot: u32| Some(Found { slot, take: offer.want.take });
+            let steps = members.len().div_ceil(MEMBERS_PER_STEP);
+            meter.add(steps);
+            let Some((tie, slot)) = members.drawn(tie_of) else { return };
+            if !best.yields_to(score, tie) {
+                return;
+            }
+            // Whoever is drawn will usually do, so that nobody else is asked.
+            if group.has_room(slot, &admits) {
+                *best = Best { score, tie, found: found(slot) };
+                return;
+            }
+            meter.add(steps);
+            for member in members.blocks().flatten() {
+                let tie = tie_of(member);
                 if best.yields_to(score, tie) && group.has_room(member.slot, &admits) {
-                    let found = Some(Found { slot: member.slot, take: offer.want.take });
-                    *best = Best { score, tie, found };
+                    *best = Best { score, tie, found: found(member.slot) };
                 }
             }
         });

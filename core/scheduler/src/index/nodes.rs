@@ -163,7 +163,7 @@ impl Index {
         let node = self.node(slot);
         let (id, number) = (node.id, *node.tasks.first()?);
         let task = *self.tasks.get(number)?;
-        self.release(number, Some(super::Task { at: None, ..task }));
+        self.release(number, task, Some(super::Task { at: None, ..task }));
         self.drop_gone(slot);
         Some(Decision::Requeue { task: TaskId { number }, node: id })
     }

@@ -59,13 +59,34 @@ impl Ranked {
         }
     }
 
-    /// All of them, in order.
-    pub(super) fn members(&self) -> impl Iterator<Item = &Member> {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.blocks().map(<[Member]>::len).sum()
+    }
+
+    /// All of them, in order, block by block.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &[Member]> {
         let (one, many) = match self {
-            Self::One(member) => (Some(member), None),
-            Self::Many(members) => (None, Some(members.iter())),
+            Self::One(member) => (Some(std::slice::from_ref(member)), None),
+            Self::Many(members) => (None, Some(members.blocks())),
         };
         one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    /// The one with the least number, and that number; the first of several.
+    pub(super) fn drawn(&self, number_of: impl Fn(&Member) -> u64) -> Option<(u64, u32)> {
+        let mut drawn: Option<(u64, u32)> = None;
+        for block in self.blocks() {
+            let (mut least, mut slot) = drawn.unwrap_or((u64::MAX, u32::MAX));
+            for member in block {
+                let number = number_of(member);
+                if number < least || slot == u32::MAX {
+                    (least, slot) = (number, member.slot);
+                }
+            }
+            drawn = Some((least, slot));
+        }
+        drawn
     }
 
     /// One of those with the least processor and then memory that is enough, chosen by the draw

@@ -29,6 +29,11 @@ impl<T: Copy + Ord, const BLOCK: usize> Sorted<T, BLOCK> {
         self.blocks.iter().flatten()
     }
 
+    /// The same, block by block.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &[T]> {
+        self.blocks.iter().map(Vec::as_slice)
+    }
+
     /// The one that equals this.
     pub(super) fn find(&self, thing: &T) -> Option<&T> {
         let block = &self.blocks[self.block_of(thing)?];

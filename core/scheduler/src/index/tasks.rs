@@ -84,7 +84,7 @@ impl Index {
         let data = spec.data;
         let kind = self.checked_kind(spec)?;
         self.count(self.kinds[kind as usize].demand);
-        self.put_task(task.number, Some(Task { kind, data, at: None }));
+        self.put_task(task.number, None, Some(Task { kind, data, at: None }));
         Ok(())
     }
 
@@ -128,12 +128,12 @@ impl Index {
     }
 
     pub(super) fn finish(&mut self, task: TaskId) -> Result<(), EventError> {
-        let at = self.tasks.get(task.number).ok_or(EventError::TaskUnknown)?.at;
-        if let Some(at) = at {
-            self.release(task.number, None);
+        let found = *self.tasks.get(task.number).ok_or(EventError::TaskUnknown)?;
+        if let Some(at) = found.at {
+            self.release(task.number, found, None);
             self.drop_gone(at.slot);
         } else {
-            self.put_task(task.number, None);
+            self.put_task(task.number, Some(found), None);
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Index {
         let mut spec = self.kinds[found.kind as usize].spec.clone();
         spec.excluded = spec.excluded.with(owner);
         let kind = self.kind(spec);
-        self.release(task.number, Some(Task { kind, at: None, ..found }));
+        self.release(task.number, found, Some(Task { kind, at: None, ..found }));
         self.drop_gone(at.slot);
         Ok(())
     }
@@ -154,16 +154,17 @@ impl Index {
         let data = spec.data;
         let kind = self.checked_kind(spec)?;
         let mark = self.begin();
+        let adjusted = Task { kind, data, at: None };
         let Some(at) = found.at else {
-            self.put_task(task.number, Some(Task { kind, data, at: None }));
+            self.put_task(task.number, Some(found), Some(adjusted));
             return Ok(());
         };
-        self.release(task.number, Some(Task { kind, data, at: None }));
+        self.release(task.number, found, Some(adjusted));
         let Some(found) = self.room(kind, at.slot) else {
             self.rollback(mark);
             return Err(EventError::NoRoom);
         };
-        self.place(task.number, found);
+        self.place(task.number, adjusted, found);
         Ok(())
     }
 
@@ -204,9 +205,8 @@ impl Index {
         }
     }
 
-    /// Puts a task where the search has found room.
-    pub(super) fn place(&mut self, number: u64, found: Found) -> (NodeId, Slice) {
-        let task = *self.tasks.get(number).expect("a task that is placed is there");
+    /// Puts a task that waits where the search has found room.
+    pub(super) fn place(&mut self, number: u64, task: Task, found: Found) -> (NodeId, Slice) {
         let spec = &self.kinds[task.kind as usize].spec;
         let (cpu_milli, ram_mib) = (spec.cpu_milli, spec.ram_mib);
         let node = self.node(found.slot);
@@ -223,13 +223,12 @@ impl Index {
         }
         let at = At { slot: found.slot, take: found.take, devices, start };
         self.put_left(found.slot, left);
-        self.put_task(number, Some(Task { at: Some(at), ..task }));
+        self.put_task(number, Some(task), Some(Task { at: Some(at), ..task }));
         (id, at.slice())
     }
 
     /// Gives back what a task has; it is something else then, or nothing.
-    pub(super) fn release(&mut self, number: u64, next: Option<Task>) {
-        let task = *self.tasks.get(number).expect("a task that is released is there");
+    pub(super) fn release(&mut self, number: u64, task: Task, next: Option<Task>) {
         let Some(at) = task.at else { return };
         let spec = &self.kinds[task.kind as usize].spec;
         let (cpu_milli, ram_mib) = (spec.cpu_milli, spec.ram_mib);
@@ -244,7 +243,7 @@ impl Index {
             }
         }
         self.put_left(at.slot, left);
-        self.put_task(number, next);
+        self.put_task(number, Some(task), next);
         if !is_gone {
             self.unblock(build);
         }
@@ -256,9 +255,8 @@ impl Index {
         self.set_left(slot, left);
     }
 
-    /// Sets a task, so that it can be undone.
-    fn put_task(&mut self, number: u64, task: Option<Task>) {
-        let old = self.tasks.get(number).copied();
+    /// Sets a task that was this before, so that it can be undone.
+    fn put_task(&mut self, number: u64, old: Option<Task>, task: Option<Task>) {
         self.journal.push(Undo::Task(number, old));
         self.set_task(number, task);
         let Some(old) = old else { return };

@@ -196,7 +196,8 @@ fn sim_place_is_the_best_of_a_full_search() {
             while let Some((number, kind)) = index.ready.first().copied() {
                 let has_data = index.tasks.get(number).expect("it waits").data != 0;
                 let most = searched(&index, kind, None);
-                let found = index.choose(number, kind);
+                let waiting = *index.tasks.get(number).expect("it is listed");
+                let found = index.choose(number, waiting);
                 let score = found.and_then(|found| searched(&index, kind, Some(found.slot)));
                 if has_data {
                     assert_eq!(score.is_some(), most.is_some());

@@ -6,7 +6,11 @@
 //! types.
 
 use bytes::Bytes;
-use std::{any::Any, collections::BTreeMap, sync::Arc};
+use std::{
+    any::Any,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 use tg_types::{
     header::Header,
     ids::{AccountId, HeaderDigest, StateKey},
@@ -21,8 +25,9 @@ pub const PAYLOAD_BYTES_MAX: usize = 3 << 20;
 pub const ENTRY_BYTES_MAX: usize = 64 << 10;
 
 /// Entries read for an execution. A key that is missing from the map has not been read yet;
-/// `None` means that the state holds nothing under it.
-pub type Loaded = BTreeMap<StateKey, Option<Bytes>>;
+/// `None` means that the state holds nothing under it. Only looked up, never walked: a block that
+/// places jobs looks up all nodes, again and again.
+pub type Loaded = HashMap<StateKey, Option<Bytes>>;
 
 /// Where in the chain an execution happens.
 #[derive(Clone, Debug)]

@@ -100,12 +100,21 @@ id! {
 impl JobId {
     const LATER: Tag = Tag::new("tensorgrid/job");
 
-    /// The job that a transaction submits at this place. The first takes the transaction's id.
+    /// So many bytes are the same in all jobs of a transaction; the next one counts them. Together
+    /// with the noun they are what the state's index tells keys apart by.
+    const ALIKE: usize = 6;
+
+    /// The job that a transaction submits at this place. The first takes the transaction's id, and
+    /// the others begin like it, so that they stand side by side in the state: a new entry makes
+    /// the one before it be written again, and so would each of them among strangers.
     pub fn of(tx: TxId, place: u8) -> Self {
         if place == 0 {
             return Self(tx.0);
         }
-        Self(*tagged(Self::LATER, &[&tx.0, &[place]]).as_bytes())
+        let mut id = *tagged(Self::LATER, &[&tx.0, &[place]]).as_bytes();
+        id[..Self::ALIKE].copy_from_slice(&tx.0[..Self::ALIKE]);
+        id[Self::ALIKE] = tx.0[Self::ALIKE].wrapping_add(place);
+        Self(id)
     }
 }
 
@@ -359,8 +368,9 @@ impl fmt::Debug for StateKey {
 
 #[cfg(test)]
 mod tests {
-    use super::{AccountId, ChainId, Hash32, IdError, IdempotencyId, Noun, StateKey};
+    use super::{AccountId, ChainId, Hash32, IdError, IdempotencyId, JobId, Noun, StateKey, TxId};
     use crate::key::{KeyError, SecretKey};
+    use std::collections::BTreeSet;
 
     #[test]
     fn id_is_shown_in_full_and_debugged_short() {
@@ -400,6 +410,21 @@ mod tests {
         for text in ["", "A", "a_b", "a b", "ä", &"z".repeat(33), &"z".repeat(300)] {
             assert_eq!(text.parse::<ChainId>(), Err(IdError::Chain), "{text:?}");
         }
+    }
+
+    #[test]
+    fn jobs_of_a_transaction_stand_side_by_side_and_are_all_different() {
+        let tx = TxId::new([0xf0; 32]);
+        let jobs: Vec<JobId> = (0..=u8::MAX).map(|place| JobId::of(tx, place)).collect();
+        assert_eq!(jobs[0].as_bytes(), tx.as_bytes());
+        for (place, job) in (0_u8..).zip(&jobs) {
+            let [alike @ .., counted] = job.as_bytes().first_chunk::<7>().expect("32 bytes");
+            assert_eq!((*alike, *counted), ([0xf0; 6], 0xf0_u8.wrapping_add(place)));
+        }
+        let rests: BTreeSet<&[u8]> = jobs.iter().map(|job| &job.as_bytes()[7..]).collect();
+        assert_eq!(rests.len(), jobs.len()); // the rest is a hash
+        let other = JobId::of(TxId::new([0xf1; 32]), 1);
+        assert_ne!(other.as_bytes()[7..], jobs[1].as_bytes()[7..]);
     }
 
     #[test]

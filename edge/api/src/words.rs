@@ -132,6 +132,14 @@ pub fn short(id: &impl ToString) -> String {
     id.to_string().chars().take(8).collect()
 }
 
+/// The beginning and the end of a job's id: all jobs of a transaction begin alike.
+#[must_use]
+pub fn short_job(id: &impl ToString) -> String {
+    let (id, half) = (id.to_string(), 4);
+    let end = id.chars().skip(id.len().saturating_sub(half));
+    id.chars().take(half).chain(['…']).chain(end).collect()
+}
+
 /// Lines about handing in and running.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
 fn of_run(event: &Event) -> Option<Line> {
@@ -374,8 +382,9 @@ fn of_node(event: &Event) -> Option<Line> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, Tone, short};
-    use tg_types::{AccountId, Amount, Event, Hash32, JobId, NodeId, Reason, SecretKey};
+    use super::{Line, Tone, short, short_job};
+    use std::collections::BTreeSet;
+    use tg_types::{AccountId, Amount, Event, Hash32, JobId, NodeId, Reason, SecretKey, TxId};
 
     fn owner() -> AccountId {
         SecretKey::from_seed([1; 32]).public().into()
@@ -413,6 +422,9 @@ mod tests {
 
     #[test]
     fn short_ids_have_eight_digits() {
-        assert_eq!(short(&JobId::new([0xab; 32])), "abababab");
+        let (tx, job) = (TxId::new([0xab; 32]), JobId::new([0xcd; 32]));
+        assert_eq!((short(&tx).as_str(), short_job(&job).as_str()), ("abababab", "cdcd…cdcd"));
+        let jobs = (0..=u8::MAX).map(|place| short_job(&JobId::of(tx, place)));
+        assert!(jobs.collect::<BTreeSet<_>>().len() > 250);
     }
 }

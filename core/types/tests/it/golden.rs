@@ -196,7 +196,7 @@ fn jobs_have_these_bytes_and_this_id() {
             6be10f
             453d182ab073a1eaed2d9ac55656eb09ff2de0c784c901ecf8ed1c50f19cc1f4
             453d182ab073a1eaed2d9ac55656eb09ff2de0c784c901ecf8ed1c50f19cc1f4
-            de3b27a53406214a0a92a53748d736dede8d65e012075aebb710fcbaedabff31"#]],
+            453d182ab073a24a0a92a53748d736dede8d65e012075aebb710fcbaedabff31"#]],
     );
 }
 

@@ -6,7 +6,7 @@ use crate::{
     rpc::{Happened, ReputationView},
     text::{Number, OneText, Text, Tgrid},
     view::{Detail, DeviceView},
-    words::{TierWords, Tone, short},
+    words::{TierWords, Tone, short, short_job},
 };
 use maud::{Markup, PreEscaped, html};
 use tg_types::{Amount, JobId, NodeId, Tick};
@@ -36,7 +36,7 @@ pub(super) const fn network_word(network: NetworkWord) -> &'static str {
 /// A job's id, short, with the way to its page.
 pub(super) fn job_link(id: &Text<JobId>) -> Markup {
     let full = id.to_string();
-    html! { a.id href={ "/jobs/" (full) } title=(full) { code { (short(id)) } } }
+    html! { a.id href={ "/jobs/" (full) } title=(full) { code { (short_job(id)) } } }
 }
 
 /// A node's id, short, with the way to its page.

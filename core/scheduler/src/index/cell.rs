@@ -54,12 +54,23 @@ impl Cell {
         Self { key, hash, place, groups: Sorted::default(), zone_counts: Box::new([0; 64]) }
     }
 
-    /// Adds a class.
-    pub(super) fn insert(&mut self, standing: Standing, top: &mut Top) {
+    /// The group of a class. One that has none yet is added with a new group.
+    pub(super) fn group_of(
+        &mut self,
+        standing: &Standing,
+        top: &mut Top,
+        new_group: impl FnOnce() -> u32,
+    ) -> u32 {
+        let place = match self.groups.search(standing) {
+            Ok(known) => return known.group,
+            Err(place) => place,
+        };
+        let standing = Standing { group: new_group(), ..*standing };
         self.zone_counts[usize::from(standing.zone)] += 1;
         top.zones.0 |= 1 << standing.zone;
-        self.groups.insert(standing);
+        self.groups.insert_at(place, standing);
         top.merit = top.merit.max(standing.merit);
+        standing.group
     }
 
     /// Takes a class away.
@@ -103,9 +114,18 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    pub(super) fn new(build: &Build, class: u32, group: u32) -> Self {
+    /// In no group.
+    pub(super) const NO_GROUP: u32 = u32::MAX;
+
+    /// That of a node whose class is not known yet.
+    pub(super) const fn unlisted(traits: Traits) -> Self {
+        Self { merit: 0, traits, zone: 0, class: 0, group: Self::NO_GROUP, hash: 0 }
+    }
+
+    /// That of a class, in no group.
+    pub(super) fn new(build: &Build, class: u32) -> Self {
         let Class { merit, traits, hash } = build.classes[class as usize];
-        Self { merit, traits, zone: Zones::place(&traits), class, group, hash }
+        Self { merit, traits, zone: Zones::place(&traits), class, group: Self::NO_GROUP, hash }
     }
 
     fn order(&self) -> (Reverse<i16>, u32) {
@@ -333,9 +353,10 @@ fn full(all: u32, milli: u64, count: u8) -> u64 {
     full.max(1)
 }
 
+/// How many steps of what is needed in full are left. They are counted: dividing takes longer.
 fn level(left: u32, full: u64) -> u8 {
-    let level = u64::from(left) * LEVELS / full;
-    u8::try_from(level.min(LEVELS)).unwrap_or(0)
+    let left = u64::from(left) * LEVELS;
+    (1..=LEVELS).map(|level| u8::from(left >= full.saturating_mul(level))).sum()
 }
 
 /// What a level has at least, but not less than is needed; `None` if no node at this level has it.

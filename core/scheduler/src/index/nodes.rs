@@ -8,9 +8,6 @@ use super::ranked::Member;
 use super::{Index, tasks};
 use tg_types::NodeId;
 
-/// In no group.
-const NONE: u32 = u32::MAX;
-
 /// A node.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
@@ -18,10 +15,10 @@ pub(super) struct Node {
     pub(super) key: u64,
     pub(super) offer: NodeOffer,
     pub(super) build: u32,
-    class: u32,
+    /// How its class and its group stand in its cell: what it takes to leave and to enter one.
+    standing: Standing,
     pub(super) left: Left,
     cell: u32,
-    group: u32,
     /// The tasks that run on it, in order.
     pub(super) tasks: Vec<u64>,
     pub(super) is_gone: bool,
@@ -30,7 +27,11 @@ pub(super) struct Node {
 impl Node {
     /// The cell and class it is in; `None` if it takes no tasks.
     pub(super) fn standing(&self) -> Option<(u32, u32)> {
-        (self.group != NONE).then_some((self.cell, self.class))
+        self.is_grouped().then_some((self.cell, self.standing.class))
+    }
+
+    const fn is_grouped(&self) -> bool {
+        self.standing.group != Standing::NO_GROUP
     }
 }
 
@@ -71,9 +72,9 @@ impl Index {
         let left = Left::free(&self.builds[build as usize]);
         let slot = self.nodes_unused.last().copied();
         let slot = slot.unwrap_or_else(|| u32::try_from(self.nodes.len()).expect("few nodes"));
-        let (class, cell, group) = (0, NONE, NONE);
+        let (standing, cell) = (Standing::unlisted(Traits::of(&offer)), 0);
         let (tasks, is_gone) = (Vec::new(), false);
-        let node = Node { id, key, offer, build, class, left, cell, group, tasks, is_gone };
+        let node = Node { id, key, offer, build, standing, left, cell, tasks, is_gone };
         self.journal.push(Undo::Joined(slot));
         self.insert_node(slot, Box::new(node));
         self.unblock(build);
@@ -200,13 +201,14 @@ impl Index {
         let node = self.nodes[slot as usize].as_deref_mut().expect("it was just put there");
         let build = &mut self.builds[node.build as usize];
         let reach = build.reach;
-        node.class = build.class(Traits::of(&node.offer));
+        let class = build.class(Traits::of(&node.offer));
+        node.standing = Standing::new(build, class);
         if build.reach != reach {
             self.changes += 1;
             self.changed[node.build as usize] = self.changes;
         }
         if !node.is_gone {
-            build.count(node.class, true);
+            build.count(class, true);
             *self.fleet.entry(build.hardware.shape()).or_default() += 1;
             for data in node.offer.cached.as_slice() {
                 self.holders.entry(*data).or_default().insert(node.key, slot);
@@ -223,7 +225,7 @@ impl Index {
             return;
         }
         let build = &mut self.builds[node.build as usize];
-        build.count(node.class, false);
+        build.count(node.standing.class, false);
         let shape = build.hardware.shape();
         if let Some(count) = self.fleet.get_mut(&shape) {
             *count -= 1;
@@ -267,41 +269,35 @@ impl Index {
         if found.groups.is_empty() {
             self.rooms[node.build as usize].count(&key, true);
         }
-        let mut standing = Standing::new(build, node.class, NONE);
-        let group = match found.groups.find(&standing) {
-            Some(known) => known.group,
-            None => {
-                standing.group = self.groups_unused.pop().unwrap_or_else(|| {
-                    self.groups.push(super::Ranked::default());
-                    u32::try_from(self.groups.len() - 1).expect("few groups")
-                });
-                found.insert(standing, &mut self.tops[cell as usize]);
-                standing.group
-            }
+        let (groups, unused) = (&mut self.groups, &mut self.groups_unused);
+        let new_group = || {
+            unused.pop().unwrap_or_else(|| {
+                groups.push(super::Ranked::default());
+                u32::try_from(groups.len() - 1).expect("few groups")
+            })
         };
-        (node.cell, node.group) = (cell, group);
+        let group = found.group_of(&node.standing, &mut self.tops[cell as usize], new_group);
+        (node.cell, node.standing.group) = (cell, group);
         self.groups[group as usize].insert(member(node, slot));
     }
 
     /// Takes a node out of its group.
     fn ungroup(&mut self, slot: u32) {
         let node = self.nodes[slot as usize].as_deref_mut().expect("it is there");
-        if node.group == NONE {
+        if !node.is_grouped() {
             return;
         }
-        let group = &mut self.groups[node.group as usize];
+        let group = &mut self.groups[node.standing.group as usize];
         group.remove(member(node, slot));
         if group.is_empty() {
-            self.groups_unused.push(node.group);
+            self.groups_unused.push(node.standing.group);
             let cell = &mut self.cells[node.cell as usize];
-            let build = &self.builds[node.build as usize];
-            let standing = Standing::new(build, node.class, node.group);
-            cell.remove(&standing, &mut self.tops[node.cell as usize]);
+            cell.remove(&node.standing, &mut self.tops[node.cell as usize]);
             if cell.groups.is_empty() {
                 self.rooms[node.build as usize].count(&cell.key, false);
             }
         }
-        node.group = NONE;
+        node.standing.group = Standing::NO_GROUP;
     }
 
     /// There is more room on such hardware: kinds of tasks that could run on it are tried again.

@@ -9,6 +9,13 @@ pub(super) struct Sorted<T, const BLOCK: usize> {
     blocks: Vec<Vec<T>>,
 }
 
+/// Where something would be: in which block, and where within it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    at: usize,
+    within: usize,
+}
+
 impl<T, const BLOCK: usize> Default for Sorted<T, BLOCK> {
     fn default() -> Self {
         Self { heads: Vec::new(), blocks: Vec::new() }
@@ -34,30 +41,38 @@ impl<T: Copy + Ord, const BLOCK: usize> Sorted<T, BLOCK> {
         self.blocks.iter().map(Vec::as_slice)
     }
 
-    /// The one that equals this.
-    pub(super) fn find(&self, thing: &T) -> Option<&T> {
-        let block = &self.blocks[self.block_of(thing)?];
-        block.binary_search(thing).ok().map(|place| &block[place])
+    /// The one that equals this, or where it would be.
+    pub(super) fn search(&self, thing: &T) -> Result<&T, Place> {
+        let at = self.block_of(thing).unwrap_or(0);
+        let Some(block) = self.blocks.get(at) else { return Err(Place { at, within: 0 }) };
+        match block.binary_search(thing) {
+            Ok(place) => Ok(&block[place]),
+            Err(within) => Err(Place { at, within }),
+        }
     }
 
     /// Adds one that is not there.
     pub(super) fn insert(&mut self, thing: T) {
-        let Some(at) = self.block_of(&thing).or((!self.is_empty()).then_some(0)) else {
+        let at = self.block_of(&thing).unwrap_or(0);
+        let block = self.blocks.get(at).map_or(&[][..], Vec::as_slice);
+        let is_last = block.last().is_some_and(|last| *last < thing);
+        let within =
+            if is_last { block.len() } else { block.partition_point(|other| *other < thing) };
+        self.insert_at(Place { at, within }, thing);
+    }
+
+    /// Adds one where it would be.
+    pub(super) fn insert_at(&mut self, place: Place, thing: T) {
+        let Place { at, within } = place;
+        let count = self.blocks.len();
+        // What comes at the end leaves full blocks behind, not half of them.
+        let is_full = |block: &Vec<T>| block.len() == BLOCK && within == BLOCK && at + 1 == count;
+        let Some(block) = self.blocks.get_mut(at).filter(|block| !is_full(block)) else {
             self.heads.push(thing);
             self.blocks.push(vec![thing]);
             return;
         };
-        let (count, block) = (self.blocks.len(), &mut self.blocks[at]);
-        let is_last = block.last().is_some_and(|last| *last < thing);
-        let place =
-            if is_last { block.len() } else { block.partition_point(|other| *other < thing) };
-        // What comes at the end leaves full blocks behind, not half of them.
-        if block.len() == BLOCK && place == BLOCK && at + 1 == count {
-            self.heads.push(thing);
-            self.blocks.push(vec![thing]);
-            return;
-        }
-        block.insert(place, thing);
+        block.insert(within, thing);
         self.heads[at] = block[0];
         if block.len() > BLOCK {
             let tail = block.split_off(BLOCK / 2);
@@ -136,7 +151,12 @@ mod tests {
                 }
             }
             let asked = u.int_in_range(0..=900)?;
-            assert_eq!(sorted.find(&asked), plain.get(&asked));
+            assert_eq!(sorted.search(&asked).ok(), plain.get(&asked));
+            if let Err(place) = sorted.search(&asked) {
+                let mut with = sorted.clone();
+                with.insert_at(place, asked);
+                assert!(with.iter().eq(plain.iter().chain([&asked]).collect::<BTreeSet<_>>()));
+            }
             assert_eq!(sorted.place(&asked), plain.range(..asked).count());
             assert_eq!(sorted.get(asked as usize), plain.iter().nth(asked as usize));
             assert_eq!(sorted.first(), plain.first());

@@ -10,15 +10,15 @@
 //! Whoever has a slot or a run of a promised job and fails it makes the ledger decide anew, at the
 //! end of the same block. If nobody else can keep the promise, it is broken openly and at once: the
 //! job ends, the escrow goes back, and the owner of the node that is to blame pays the client what
-//! a run is paid. Nobody is to blame where only the client's package is said to be bad, because
-//! then clients could earn by handing in bad packages, or where the chain stood still.
+//! a run is paid. Nobody is to blame where a node has given the run up, because then clients could
+//! earn by handing in what cannot be run, or where the chain stood still.
 
 use tg_scheduler::slots::{KeptSlot, Span, busiest, earliest, latest};
 use tg_scheduler::{Ask, Offer, fit_later};
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::{
     Amount, DurationMs, Event, JobSpec, JobStatus, KeyEscrow, List, Params, ProgramFacts, Reason,
-    RunFailure, Tick, TimeError, Work, wire,
+    Tick, TimeError, Work, wire,
 };
 
 use super::place::{self, excluded, run_bond};
@@ -310,26 +310,17 @@ fn release(session: &mut Session<'_>, job: &JobId, entry: &JobEntry) -> Result<(
     }
 }
 
-/// Why a node failed a run that was promised, as far as the run's end tells.
-pub(super) fn blame_for_end(entry: &mut JobEntry, by: Blamed, why: Reason) {
-    if matches!(why, Reason::RunLost | Reason::RunMissed | Reason::ResultUndefended) {
-        blame(entry, by);
-    }
-}
-
-/// The same, as far as the node's own word does.
-pub(super) fn blame_for_word(entry: &mut JobEntry, by: Blamed, failure: RunFailure) {
-    match failure {
-        RunFailure::Declined | RunFailure::DeviceFailed => blame(entry, by),
-        RunFailure::PackageMissing
-        | RunFailure::PackageWrong
-        | RunFailure::TooLarge
-        | RunFailure::NotShowable => {}
-    }
-}
-
-fn blame(entry: &mut JobEntry, by: Blamed) {
-    if let Promise::Running { blamed } = &mut entry.promise {
+/// A run of a promised job ended without a result: says who is to blame, if the ledger has seen
+/// that it is the node. A node that gives a run up is not, whatever it says: it may say so because
+/// of what the client has handed in, and nobody else can tell.
+pub(super) fn blame(entry: &mut JobEntry, by: Blamed, why: Reason) {
+    let is_seen = matches!(
+        why,
+        Reason::RunLost | Reason::RunMissed | Reason::ResultUndefended | Reason::ResultRefuted
+    );
+    if let Promise::Running { blamed } = &mut entry.promise
+        && is_seen
+    {
         *blamed = Some(by);
     }
 }

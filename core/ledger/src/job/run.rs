@@ -222,7 +222,6 @@ pub(crate) fn give_up(
     if run.state != RunState::Placed {
         return Err(Reason::RunNotThere.into());
     }
-    let owner = run.owner;
 
     let is_shown = entry.spec.tier.is_shown();
     let why = match failure {
@@ -235,7 +234,6 @@ pub(crate) fn give_up(
         | RunFailure::DeviceFailed => Reason::RunGivenUp,
     };
     end(session, job, &mut entry, &node, why)?;
-    promise::blame_for_word(&mut entry, Blamed { node, owner }, failure);
     Ok(retry(session, job, entry)?)
 }
 
@@ -290,7 +288,7 @@ pub(crate) fn end(
         settle::release_run(session, job, run)?;
         run.state = RunState::Ended { why };
         let owner = run.owner;
-        promise::blame_for_end(entry, Blamed { node: *id, owner }, why);
+        promise::blame(entry, Blamed { node: *id, owner }, why);
         if why != Reason::ResultNotShowable {
             node::update(session, id, |node| node.judge(false, pay, now))?;
         }

@@ -269,8 +269,9 @@ fn take_all(
 
 /// The last changes of a block.
 fn finish(session: &mut Session<'_>) -> Result<(), Stop> {
+    let turn = promise::renew_all(session)?;
     place::place_all(session)?;
-    promise::decide_all(session)?;
+    promise::decide_all(session, turn)?;
     fee::share(session)?;
     let (height, tick) = (session.env.height, session.env.tick);
     let used = (session.receipts.len() as u64).saturating_mul(ALLOWANCE_PER_TX);

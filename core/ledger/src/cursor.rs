@@ -33,7 +33,8 @@ entry! {
 }
 
 wire! {
-    /// How many jobs were promised, and what became of them. The rest is under way.
+    /// How many jobs were promised, and what became of them. The rest is under way, was taken back
+    /// by its client, or was voided because its package does not open.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct PromiseCounts {
         /// Promised.

@@ -320,7 +320,10 @@ pub(crate) fn load_submitted(session: &mut Session<'_>, txs: &[CheckedTx]) -> Re
     for (spec, _) in txs.iter().flat_map(|tx| tx.body().action.jobs()) {
         // A job with dates that there cannot be is refused later.
         dates.extend(promise::expiry(session.env.tick, spec));
-        has_promise |= spec.promise.is_some();
+        if spec.promise.is_some() {
+            has_promise = true;
+            dates.extend(session.env.tick.plus(kept(&session.params))); // it may be refused at once
+        }
         dates.extend(place::run_deadline(session, spec));
         let row = place::row_of(session, spec);
         rows.extend(session.attempt(row)?);

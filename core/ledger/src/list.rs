@@ -36,6 +36,8 @@ pub enum ListOf {
     Capacities(Height),
     /// Jobs whose promises are to be decided about.
     Promises,
+    /// Jobs whose promises were given, and whoever had them failed: they come before all others.
+    Renewals,
 }
 
 impl ListOf {
@@ -47,6 +49,7 @@ impl ListOf {
             Self::Commits(height) => [3, height.get()],
             Self::Capacities(height) => [4, height.get()],
             Self::Promises => [5, 0],
+            Self::Renewals => [6, 0],
         }
     }
 }
@@ -214,11 +217,19 @@ pub(crate) fn pop(session: &mut Session<'_>, list: ListOf) -> Result<(), Stop> {
 /// Moves the front of a list behind its holes; gives the bounds. Done once in a block and not
 /// whenever an id is taken out, because it may look at many pages.
 pub(crate) fn skip_holes(session: &mut Session<'_>, list: ListOf) -> Result<ListHead, Stop> {
+    skip_some_holes(session, list, SKIPPED_PAGES_MAX * LIST_PAGE_MAX)
+}
+
+/// The same, over so many places at most.
+pub(crate) fn skip_some_holes(
+    session: &mut Session<'_>,
+    list: ListOf,
+    reach: u64,
+) -> Result<ListHead, Stop> {
     let head = head(session, list)?;
     if head.first >= head.next || get(session, list, head.first)?.is_some() {
         return Ok(head);
     }
-    let reach = SKIPPED_PAGES_MAX * LIST_PAGE_MAX;
     let end = head.next.min(head.first.saturating_add(reach));
     let found = range(session, list, head.first..end)?;
     let first = found.first().map_or(end, |(place, _)| *place);

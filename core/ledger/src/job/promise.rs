@@ -7,9 +7,9 @@
 //! waits in the queue as any other and may be placed earlier; in its slot it begins at the latest.
 //! No means that the job ends, and names the earliest deadline that would have been promised.
 //!
-//! Whoever has a slot or a run of a promised job and fails it makes the ledger decide anew, at the
-//! end of the same block. If nobody else can keep the promise, it is broken openly and at once: the
-//! job ends, the escrow goes back, and the owner of the node that is to blame pays the client what
+//! Whoever has a slot or a run of a promised job and fails it makes the ledger decide anew, before
+//! the queue takes what is free. If nobody else can keep the promise, it is broken openly: the job
+//! ends, the escrow goes back, and the owner of the node that is to blame pays the client what
 //! a run is paid. Nobody is to blame where a node has given the run up, because then clients could
 //! earn by handing in what cannot be run, or where the chain stood still.
 
@@ -38,6 +38,14 @@ pub const SLOT_MARGIN: DurationMs = DurationMs::new(5_000);
 
 /// Slots that a node keeps at most: every run that is placed is held against them.
 pub const KEPT_PER_NODE_MAX: usize = 16;
+
+/// The lists of promises that are to be decided about, in their order.
+const LISTS: [ListOf; 2] = [ListOf::Renewals, ListOf::Promises];
+
+/// The list in which a promise waits that was given before, or was not.
+const fn list_of(was_given: bool) -> ListOf {
+    if was_given { ListOf::Renewals } else { ListOf::Promises }
+}
 
 /// Promises that a block decides about: each may look at all nodes.
 const PROMISES_PER_BLOCK_MAX: u64 = 16;
@@ -173,14 +181,18 @@ pub(super) fn check_spec(spec: &JobSpec) -> Result<(), Reason> {
 
 /// Loads what deciding about the promises that wait now needs, as far as that is known.
 pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
-    session.require(&[keys::list_head(ListOf::Promises)])?;
-    let ids = next_jobs(session)?;
+    session.require(&LISTS.map(keys::list_head))?;
+    let mut ids = Vec::new();
+    for list in LISTS {
+        ids.extend(next_jobs(session, list, PROMISES_PER_BLOCK_MAX)?);
+    }
     if ids.is_empty() {
         return Ok(());
     }
-    let jobs = place::load_waiting(session, &ids);
+    // A promise that is refused ends its job.
+    let (jobs, ends) = (place::load_waiting(session, &ids), super::load(session, &ids));
     let nodes = node::all(session).map(drop);
-    session.all_of([jobs, nodes])
+    session.all_of([jobs, ends, nodes])
 }
 
 /// Loads what asking for promises needs, if any of these jobs does.
@@ -188,16 +200,17 @@ pub(super) fn load_end(session: &mut Session<'_>, has_promise: bool) -> Result<(
     if !has_promise {
         return Ok(());
     }
-    session.require(&[keys::list_head(ListOf::Promises)])?;
-    list::load_end(session, ListOf::Promises)
+    session.require(&LISTS.map(keys::list_head))?;
+    let ends = LISTS.map(|list| list::load_end(session, list));
+    session.all_of(ends)
 }
 
 /// Keys of what a step of a job may touch because of its promise.
 pub(super) fn keys_around(promise: &Promise, out: &mut Vec<StateKey>) {
     let of = |node: &NodeId, owner: &AccountId| [keys::node(node), keys::stake(owner)];
     match promise {
-        Promise::Asked { place, blamed, .. } => {
-            out.push(keys::list_page(ListOf::Promises, place / LIST_PAGE_MAX));
+        Promise::Asked { place, was_given, blamed } => {
+            out.push(keys::list_page(list_of(*was_given), place / LIST_PAGE_MAX));
             out.extend(blamed.iter().flat_map(|it| of(&it.node, &it.owner)));
         }
         Promise::Kept { node, owner, .. } => out.extend(of(node, owner)),
@@ -243,7 +256,7 @@ fn enlist(
     was_given: bool,
     blamed: Option<Blamed>,
 ) -> Result<(), Stop> {
-    let place = list::push(session, ListOf::Promises, *job.as_bytes())?;
+    let place = list::push(session, list_of(was_given), *job.as_bytes())?;
     entry.promise = Promise::Asked { place, was_given, blamed };
     Ok(())
 }
@@ -298,7 +311,9 @@ fn tell(
 /// Gives up what a promise holds: its place in the list, or its slot.
 fn release(session: &mut Session<'_>, job: &JobId, entry: &JobEntry) -> Result<(), Stop> {
     match &entry.promise {
-        Promise::Asked { place, .. } => list::set(session, ListOf::Promises, *place, None),
+        Promise::Asked { place, was_given, .. } => {
+            list::set(session, list_of(*was_given), *place, None)
+        }
         Promise::Kept { node, owner, bond, .. } => {
             node::update(session, node, |node| node.kept.retain(|slot| slot.job != *job))?;
             settle::release(session, owner, *bond)
@@ -403,14 +418,27 @@ pub(crate) fn recheck(session: &mut Session<'_>, id: &NodeId) -> Result<(), Stop
     let Some(entry) = session.tables.nodes.get(id.as_bytes())? else {
         return Ok(());
     };
-    let kept: Vec<KeptSlot> = entry.kept.as_slice().to_vec();
-    // If it takes fewer runs than before, all are decided about anew: some may stay.
-    let most = busiest(kept.iter().map(KeptSlot::span), Span { from: Tick::ZERO, to: Tick::MAX });
-    let is_narrow = most + entry.runs.as_slice().len() > entry.descriptor.slots.into();
+    let (slots, runs) = (usize::from(entry.descriptor.slots), entry.runs.as_slice().to_vec());
+    let mut kept: Vec<KeptSlot> = entry.kept.as_slice().to_vec();
+    // If it takes fewer runs than before, as many as can be stay: those that end first.
+    kept.sort_by_key(|slot| slot.to);
+    let mut taken = Vec::new();
+    for run in runs {
+        let run = super::known(session, &run)?;
+        let Span { from, to } = rest_of_run(&session.params, &run, id, session.env.tick);
+        // What a run that began a little late is longer than its slot is no reason to lose the
+        // next: that one waits for it.
+        let to = Tick::new(to.get().saturating_sub(SLOT_MARGIN.get()));
+        taken.push(Span { from, to });
+    }
     for slot in kept {
         let entry = super::known(session, &slot.job)?;
         let Promise::Kept { node, owner, .. } = entry.promise else { continue };
-        if is_narrow || !keeps(session, &entry, &node)? {
+        let span = slot.span();
+        let has_room = busiest(taken.iter().copied(), span) < slots;
+        if has_room && keeps(session, &entry, &node)? {
+            taken.push(span);
+        } else {
             lose(session, &slot.job, entry, Some(Blamed { node, owner }))?;
         }
     }
@@ -472,27 +500,58 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
     session.tables.jobs.put(job.as_bytes(), Some(entry))
 }
 
+/// What a block has left for deciding about promises.
+pub(crate) struct Turn {
+    promises: u64,
+    /// Promises that were given and for which no slot was found.
+    hopeless: Vec<JobId>,
+}
+
+/// Looks for other slots for promises that were given and lost their node, before the queue takes
+/// what is free.
+pub(crate) fn renew_all(session: &mut Session<'_>) -> Result<Turn, Stop> {
+    let mut turn = Turn { promises: PROMISES_PER_BLOCK_MAX, hopeless: Vec::new() };
+    decide_some(session, ListOf::Renewals, &mut turn)?;
+    Ok(turn)
+}
+
 /// Decides about the promises that wait and were not placed at once, as many as a block may.
-pub(crate) fn decide_all(session: &mut Session<'_>) -> Result<(), Stop> {
-    list::skip_holes(session, ListOf::Promises)?;
-    let jobs = next_jobs(session)?;
+pub(crate) fn decide_all(session: &mut Session<'_>, mut turn: Turn) -> Result<(), Stop> {
+    for job in std::mem::take(&mut turn.hopeless) {
+        let entry = super::known(session, &job)?;
+        if matches!(entry.promise, Promise::Asked { .. }) {
+            settle::fail(session, &job, entry)?;
+        }
+    }
+    decide_some(session, ListOf::Promises, &mut turn)?;
+    // The next block looks ahead for whoever stands at the front.
+    for list in LISTS {
+        list::skip_some_holes(session, list, PROMISES_PER_BLOCK_MAX)?;
+    }
+    Ok(())
+}
+
+fn decide_some(session: &mut Session<'_>, list: ListOf, turn: &mut Turn) -> Result<(), Stop> {
+    list::skip_holes(session, list)?;
+    let jobs = next_jobs(session, list, turn.promises)?;
     if jobs.is_empty() {
         return Ok(());
     }
     place::load_waiting(session, &jobs)?;
     for job in &jobs {
+        turn.promises = turn.promises.saturating_sub(1);
         // What is unknown is found out for all of them at once.
-        let decided = decide(session, job);
+        let decided = decide(session, job, turn);
         session.attempt(decided)?;
     }
     session.check_complete()
 }
 
-/// The jobs whose promises are decided about next.
-fn next_jobs(session: &mut Session<'_>) -> Result<Vec<JobId>, Stop> {
-    let head = list::head(session, ListOf::Promises)?;
-    let end = head.next.min(head.first.saturating_add(PROMISES_PER_BLOCK_MAX));
-    let found = list::range(session, ListOf::Promises, head.first..end)?;
+/// The jobs of a list whose promises are decided about next.
+fn next_jobs(session: &mut Session<'_>, list: ListOf, most: u64) -> Result<Vec<JobId>, Stop> {
+    let head = list::head(session, list)?;
+    let end = head.next.min(head.first.saturating_add(most));
+    let found = list::range(session, list, head.first..end)?;
     Ok(found.into_iter().map(|(_, id)| JobId::new(id)).collect())
 }
 
@@ -506,7 +565,7 @@ struct Room {
     has_node: bool,
 }
 
-fn decide(session: &mut Session<'_>, job: &JobId) -> Result<(), Stop> {
+fn decide(session: &mut Session<'_>, job: &JobId, turn: &mut Turn) -> Result<(), Stop> {
     let entry = super::known(session, job)?;
     let Promise::Asked { was_given, .. } = entry.promise else {
         return Ok(());
@@ -518,7 +577,8 @@ fn decide(session: &mut Session<'_>, job: &JobId) -> Result<(), Stop> {
         return keep(session, job, entry, &seat, Span { from, to: from.plus(length)? });
     }
     if was_given {
-        return settle::fail(session, job, entry);
+        turn.hopeless.push(*job); // unless the queue places it
+        return Ok(());
     }
     let why = if !has_node {
         Reason::PromiseNoNode

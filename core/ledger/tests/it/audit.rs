@@ -7,8 +7,8 @@ use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, ComplaintEntry, Cursor, DisputeEntry,
     DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead,
     ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry, Promise,
-    QueueRow, SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys, rest_of_run,
-    slot_length,
+    QueueRow, SLOT_MARGIN, SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys,
+    rest_of_run, slot_length,
 };
 use tg_scheduler::slots::{KeptSlot, Span, busiest};
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
@@ -205,15 +205,18 @@ impl Found {
         assert_eq!(kept, BTreeMap::new(), "slots are kept by nodes");
     }
 
-    /// Whether a node has as many slots as it keeps, runs until they have surely ended included.
+    /// Whether a node has as many slots as it keeps, runs until they have surely ended included; one
+    /// that began a little late may last a little into the next slot.
     fn has_room(&self, world: &World, id: &NodeId, node: &NodeEntry) -> bool {
         let (params, now) = (world.rules.genesis.params(), world.cursor().tick);
-        let kept = node.kept.as_slice().iter().map(KeptSlot::span);
-        let runs = node.runs.as_slice().iter();
-        let runs = runs.map(|job| rest_of_run(params, &self.jobs[job], id, now));
+        let kept = || node.kept.as_slice().iter().map(KeptSlot::span);
+        let runs = node.runs.as_slice().iter().map(|job| {
+            let Span { from, to } = rest_of_run(params, &self.jobs[job], id, now);
+            Span { from, to: Tick::new(to.get() - SLOT_MARGIN.get()) }
+        });
+        let taken: Vec<Span> = kept().chain(runs).collect();
         let slots = usize::from(node.descriptor.slots);
-        let ahead = Span { from: now, to: Tick::MAX };
-        node.kept.as_slice().is_empty() || busiest(kept.chain(runs), ahead) <= slots
+        kept().all(|slot| busiest(taken.iter().copied(), slot) <= slots)
     }
 
     /// A node lists exactly the jobs in which it has a live run, and counts its checks.

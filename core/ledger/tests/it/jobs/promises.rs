@@ -188,6 +188,69 @@ fn slot_of_a_lost_node_is_kept_by_another() {
     assert_eq!(world.cursor().promises, counts(1, 0, 0), "one promise, however often it moves");
 }
 
+/// How often a promise was given, by events.
+fn times_given(events: &[Event], job: JobId) -> usize {
+    let is_given =
+        |event: &&Event| matches!(event, Event::PromiseGiven { job: it, .. } if *it == job);
+    events.iter().filter(is_given).count()
+}
+
+#[test]
+fn busy_node_that_changes_its_price_keeps_its_slots() {
+    let mut world = narrow(1);
+    world.ask(spec(Tier::Trusted));
+    let job = world.ask(promised(&world, 60_000));
+    let before = world.known(job).promise;
+    assert!(matches!(before, Promise::Kept { .. }));
+    let descriptor = NodeDescriptor { price_per_hour: units(18_000), slots: 1, ..offer(1) };
+    world.act(0, Action::ChangeNode { node: node(0), descriptor });
+    let events = world.pass(2_000);
+    assert_eq!(times_given(&events, job), 0, "it is not decided about anew");
+    assert_eq!(world.known(job).promise, before);
+}
+
+#[test]
+fn node_that_takes_fewer_runs_loses_only_slots_that_do_not_fit() {
+    let mut world = narrow(1);
+    world.act(0, change(0, true, 2));
+    world.ask(spec(Tier::Trusted));
+    world.ask(spec(Tier::Trusted));
+    let jobs = [(); 2].map(|()| world.ask(promised(&world, 100_000)));
+    let before = jobs.map(|job| world.known(job).promise);
+    assert!(before.iter().all(|promise| matches!(promise, Promise::Kept { .. })));
+    world.act(0, change(0, true, 1));
+    let events = world.pass(2_000);
+    let given = jobs.map(|job| times_given(&events, job));
+    assert_eq!(given.iter().sum::<usize>(), 1, "one of them moves: {given:?}");
+    let stays = usize::from(given[0] == 1);
+    assert_eq!(world.known(jobs[stays]).promise, before[stays]);
+    assert_eq!(world.cursor().promises, counts(2, 0, 0));
+}
+
+/// Goal: who was promised a slot is not passed by who merely waits when the slot is lost. Method:
+/// the node that keeps it closes, and in the block that finds out the other one comes free, for
+/// which a job without a date has been waiting for longer.
+#[test]
+fn lost_slot_is_kept_elsewhere_before_the_queue_takes_what_is_free() {
+    let mut world = narrow(2);
+    let runs = [(); 2].map(|()| world.ask(spec(Tier::Trusted)));
+    let waiting = world.ask(endless());
+    let job = world.ask(promised(&world, 100_000));
+    let Promise::Kept { node: first, .. } = world.known(job).promise else {
+        panic!("a slot is kept");
+    };
+    let (first, other) = (number_of(&first), 1 - number_of(&first));
+    let run = runs.into_iter().find(|run| world.runners(*run) == [other]).expect("its run");
+    world.act(first, change(first, false, 1));
+    world.wait(1_000);
+    let failure = RunFailure::Declined;
+    world.act(other, Action::GiveUp { job: run, failure });
+    assert_eq!(world.status(waiting), JobStatus::Queued);
+    let (promise, runners) = (world.known(job).promise, world.runners(job));
+    let is_kept = matches!(promise, Promise::Kept { node: it, .. } if it == node(other));
+    assert!(is_kept || runners == [other], "still promised: {promise:?}");
+}
+
 #[test]
 fn nothing_is_promised_behind_runs_without_a_date() {
     let mut world = narrow(1);

@@ -17,7 +17,7 @@ pub mod sharing;
 pub mod slots;
 
 pub use change::{Change, cheapest_change};
-pub use market::{Market, Names, stake_step};
+pub use market::{Market, Names, stake_step, steps_of};
 pub use meter::Meter;
 pub use rule::Rule;
 

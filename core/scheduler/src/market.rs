@@ -302,8 +302,8 @@ impl Offer<'_> {
     }
 }
 
-/// What it takes to try all rules.
-fn steps_of(ask: &Ask<'_>, offer: &Offer<'_>) -> usize {
+/// What it takes to try all rules, in steps of a [`Meter`].
+pub fn steps_of(ask: &Ask<'_>, offer: &Offer<'_>) -> usize {
     let by_name = ask.spec.needs.model.as_ref().map_or(0, |_| COMPARISONS * STEPS_PER_COMPARISON);
     let devices = offer.descriptor.devices.as_slice().len();
     STEPS_PER_NODE + devices * (STEPS_PER_DEVICE + by_name)

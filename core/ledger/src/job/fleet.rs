@@ -19,7 +19,7 @@ use crate::table::Slot;
 /// Steps of searches in a block, about 10 ns each, before the next run has to wait for the next
 /// block. A usual job takes a few thousand; one that nearly fits all of 4,096 nodes up to half a
 /// million, and one that asks for a model by name besides may take all of them.
-const STEPS_PER_BLOCK_MAX: u64 = 1 << 23;
+pub(super) const STEPS_PER_BLOCK_MAX: u64 = 1 << 23;
 /// The part of them that one client may have: jobs that are hard to place take the time of others.
 const CLIENTS_PER_BLOCK_MIN: u64 = 8;
 
@@ -37,7 +37,8 @@ pub(super) struct Fleet {
     meter: Meter,
     /// What searches for the jobs of a client have taken.
     spent: BTreeMap<AccountId, u64>,
-    /// What was asked for in vain. Until the block ends there is only less.
+    /// What was asked for in vain. Until the block ends there is only less, but for slots that are
+    /// free again because their job has begun elsewhere: the next block finds those.
     in_vain: BTreeSet<Vec<u8>>,
 }
 

@@ -14,8 +14,9 @@
 //! earn by handing in what cannot be run, or where the chain stood still.
 
 use tg_scheduler::slots::{KeptSlot, Span, busiest, earliest, latest};
-use tg_scheduler::{Ask, Offer, fit_later};
+use tg_scheduler::{Ask, Offer, fit_later, steps_of};
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
+use tg_types::node::SLOTS_MAX;
 use tg_types::{
     Amount, DurationMs, Event, JobSpec, JobStatus, KeyEscrow, List, Params, ProgramFacts, Reason,
     Tick, TimeError, Work, wire,
@@ -56,6 +57,18 @@ const NODES_PER_PROMISE_MAX: usize = 64;
 /// Runs of these nodes that are looked at: each is an entry to be loaded. As many as a node may
 /// have at least, so that one node can always be looked at.
 const RUNS_PER_PROMISE_MAX: usize = 512;
+const _: () = assert!(RUNS_PER_PROMISE_MAX >= SLOTS_MAX as usize);
+
+/// Runs that a block looks at for promises. It begins with no other promise if that might take more
+/// than are left.
+const RUNS_PER_BLOCK_MAX: usize = 4 * RUNS_PER_PROMISE_MAX;
+
+/// Steps of looking for slots in a block, in the measure of searches for runs, before the next
+/// promise has to wait for the next block. One promise takes as many at most too.
+const STEPS_MAX: u64 = fleet::STEPS_PER_BLOCK_MAX / 4;
+
+/// What it takes to hold a span against others.
+const STEPS_PER_SPAN: u64 = 16;
 
 /// What the earliest deadline that is named leaves for asking again.
 const ASK_AGAIN: DurationMs = DurationMs::new(10_000);
@@ -503,6 +516,8 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
 /// What a block has left for deciding about promises.
 pub(crate) struct Turn {
     promises: u64,
+    steps: u64,
+    runs: usize,
     /// Promises that were given and for which no slot was found.
     hopeless: Vec<JobId>,
 }
@@ -510,7 +525,8 @@ pub(crate) struct Turn {
 /// Looks for other slots for promises that were given and lost their node, before the queue takes
 /// what is free.
 pub(crate) fn renew_all(session: &mut Session<'_>) -> Result<Turn, Stop> {
-    let mut turn = Turn { promises: PROMISES_PER_BLOCK_MAX, hopeless: Vec::new() };
+    let (promises, steps, runs) = (PROMISES_PER_BLOCK_MAX, STEPS_MAX, RUNS_PER_BLOCK_MAX);
+    let mut turn = Turn { promises, steps, runs, hopeless: Vec::new() };
     decide_some(session, ListOf::Renewals, &mut turn)?;
     Ok(turn)
 }
@@ -539,6 +555,9 @@ fn decide_some(session: &mut Session<'_>, list: ListOf, turn: &mut Turn) -> Resu
     }
     place::load_waiting(session, &jobs)?;
     for job in &jobs {
+        if turn.steps == 0 || turn.runs < RUNS_PER_PROMISE_MAX {
+            break;
+        }
         turn.promises = turn.promises.saturating_sub(1);
         // What is unknown is found out for all of them at once.
         let decided = decide(session, job, turn);
@@ -572,7 +591,7 @@ fn decide(session: &mut Session<'_>, job: &JobId, turn: &mut Turn) -> Result<(),
     };
     let length = slot_length(&session.params, &entry.spec);
     let length = length.ok_or(ApplyError::Incomplete(keys::job(job)))?;
-    let Room { latest, earliest, has_node } = room_for(session, job, &entry, length)?;
+    let Room { latest, earliest, has_node } = room_for(session, job, &entry, length, turn)?;
     if let Some((seat, from)) = latest {
         return keep(session, job, entry, &seat, Span { from, to: from.plus(length)? });
     }
@@ -598,9 +617,10 @@ fn room_for(
     job: &JobId,
     entry: &JobEntry,
     length: DurationMs,
+    turn: &mut Turn,
 ) -> Result<Room, Stop> {
     let now = session.env.tick;
-    let seats = seats_for(session, job, entry)?;
+    let Seats { seats, has_node } = seats_for(session, job, entry, turn)?;
     let mut wanted = Vec::new();
     for seat in &seats {
         let node = session.tables.nodes.at(seat.node);
@@ -608,7 +628,7 @@ fn room_for(
         wanted.extend(runs.filter(|run| !session.tables.jobs.has(run.as_bytes())).map(keys::job));
     }
     session.require(&wanted)?;
-    let mut room = Room { latest: None, earliest: None, has_node: !seats.is_empty() };
+    let mut room = Room { latest: None, earliest: None, has_node };
     let within = Span { from: now, to: entry.expires };
     for seat in seats {
         let Some(node) = session.tables.nodes.at(seat.node).cloned() else { continue };
@@ -616,6 +636,7 @@ fn room_for(
         let runs = node.runs.as_slice().iter().map(|run| super::known(session, run));
         let runs: Vec<JobEntry> = runs.collect::<Result<_, Stop>>()?;
         let spans = taken_spans(&session.params, (&seat.id, &node), &runs, now);
+        turn.steps = turn.steps.saturating_sub(STEPS_PER_SPAN * spans.len() as u64);
         let early = earliest(&spans, slots, now, length);
         room.earliest = [room.earliest, early].into_iter().flatten().min();
         let late = latest(&spans, slots, within, length);
@@ -627,8 +648,21 @@ fn room_for(
     Ok(room)
 }
 
-/// Some nodes that pass the rules and may keep one more slot.
-fn seats_for(session: &mut Session<'_>, job: &JobId, entry: &JobEntry) -> Result<Vec<Seat>, Stop> {
+/// Nodes on which slots are looked for.
+struct Seats {
+    seats: Vec<Seat>,
+    /// Whether any node passes the rules, or some were not asked.
+    has_node: bool,
+}
+
+/// Some nodes that pass the rules and may keep one more slot. What they take is taken off the
+/// block's turn.
+fn seats_for(
+    session: &mut Session<'_>,
+    job: &JobId,
+    entry: &JobEntry,
+    turn: &mut Turn,
+) -> Result<Seats, Stop> {
     let facts = facts(session, entry)?;
     let excluded = excluded(entry);
     let ask = Ask {
@@ -643,20 +677,30 @@ fn seats_for(session: &mut Session<'_>, job: &JobId, entry: &JobEntry) -> Result
     let first = fleet::draw(session, job, entry.runs.as_slice().len());
     let first = first.checked_rem(nodes.len() as u64).unwrap_or(0);
     let (before, after) = nodes.split_at(usize::try_from(first).unwrap_or(0));
-    let (mut seats, mut runs) = (Vec::new(), 0_usize);
+    let (mut seats, mut has_node) = (Vec::new(), false);
+    let (mut runs, mut steps) = (0, 0_u64);
     for id in after.iter().chain(before) {
-        let seat = Seat::find(session, id)?;
-        let Some(offer) = seat.offer(session) else { continue };
-        if offer.kept.len() >= KEPT_PER_NODE_MAX || fit_later(&ask, &offer).is_err() {
-            continue;
-        }
-        runs += usize::from(offer.running);
-        if seats.len() >= NODES_PER_PROMISE_MAX || runs > RUNS_PER_PROMISE_MAX {
+        if seats.len() >= NODES_PER_PROMISE_MAX || steps >= STEPS_MAX {
+            has_node = true; // there may be more
             break;
         }
+        let seat = Seat::find(session, id)?;
+        let Some(offer) = seat.offer(session) else { continue };
+        steps = steps.saturating_add(steps_of(&ask, &offer) as u64);
+        if fit_later(&ask, &offer).is_err() {
+            continue;
+        }
+        has_node = true;
+        let with_these = runs + usize::from(offer.running);
+        if offer.kept.len() >= KEPT_PER_NODE_MAX || with_these > RUNS_PER_PROMISE_MAX {
+            continue;
+        }
+        runs = with_these;
         seats.push(seat);
     }
-    Ok(seats)
+    turn.steps = turn.steps.saturating_sub(steps);
+    turn.runs = turn.runs.saturating_sub(runs);
+    Ok(Seats { seats, has_node })
 }
 
 /// Keeps a slot for a job.

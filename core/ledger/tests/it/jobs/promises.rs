@@ -6,8 +6,8 @@ use arbtest::arbitrary::{Result, Unstructured};
 use tg_ledger::{KEPT_PER_NODE_MAX, Promise, PromiseCounts, slot_length};
 use tg_types::tx::NodeSet;
 use tg_types::{
-    Action, DurationMs, Event, JobId, JobSpec, JobStatus, KeyEscrow, NetworkKind, NodeDescriptor,
-    Params, Reason, RunFailure, Status, Tick, Tier,
+    Action, DurationMs, Event, JobId, JobSpec, JobStatus, KeyEscrow, List, NetworkKind,
+    NodeDescriptor, Params, Reason, RunFailure, Status, Tick, Tier,
 };
 
 use crate::fleet::*;
@@ -337,6 +337,44 @@ fn node_keeps_a_bounded_number_of_slots() {
     let kept = jobs.iter().map(|job| promise(&world, job));
     let kept = kept.filter(|promise| matches!(promise, Promise::Kept { .. }));
     assert_eq!(kept.count(), KEPT_PER_NODE_MAX);
+}
+
+/// Goal: a block looks at a bounded number of devices for promises, and leaves the others to the
+/// next. Method: nodes with as many devices as may be, and a model that none of them has.
+#[test]
+fn block_decides_about_fewer_promises_that_are_hard_to_search_for() {
+    let mut params = promise_params();
+    params.jobs.nodes_max = 128;
+    let mut world = World::staffed_with(params, NetworkKind::Local, 0);
+    let device = offer(1).devices.as_slice()[0].clone();
+    let devices = List::new(vec![device; 16]).expect("as many as may be");
+    for batch in 0..8 {
+        let register = (batch * 16..(batch + 1) * 16).map(|number| {
+            let Action::RegisterNode { node, consent, .. } =
+                world.registration(number, account(0), 1)
+            else {
+                unreachable!("a registration");
+            };
+            let descriptor = NodeDescriptor { devices: devices.clone(), ..offer(1) };
+            Action::RegisterNode { node, consent, descriptor }
+        });
+        let txs = world.txs(account(0), register.collect());
+        let applied = world.block(&txs);
+        assert!(applied.receipts.iter().all(|receipt| receipt.status == Status::Applied));
+    }
+    let mut spec = promised(&world, 100_000);
+    spec.needs.model = Some("another".parse().expect("a name"));
+    let tx = world.run(account(CLIENT), submit(vec![spec; 16])).tx;
+    let asked = |world: &World| {
+        let jobs = (0..16).map(|place| world.known(JobId::of(tx, place)).promise);
+        jobs.filter(|promise| matches!(promise, Promise::Asked { .. })).count()
+    };
+    let first = asked(&world);
+    assert!((1..16).contains(&first), "{first} are left");
+    world.block(&[]);
+    assert!(asked(&world) < first);
+    world.pass(1_000);
+    assert_eq!(asked(&world), 0);
 }
 
 /// What nodes do wrong in a history.

@@ -222,10 +222,10 @@ fn check_owners(session: &mut Session<'_>) -> Result<(), Fail> {
     if is_enough { Ok(()) } else { Err(Reason::CheckersTooFew.into()) }
 }
 
-/// Takes a waiting job back.
+/// Takes a waiting job back. One for which a slot is kept costs something.
 pub(crate) fn cancel(session: &mut Session<'_>, call: &Call, job: &JobId) -> Result<(), Fail> {
     load(session, &[*job])?;
-    let entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
+    let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     if entry.owner != call.sender && !planted!(session.rules, SkipOwner) {
         return Err(Reason::JobNotOwned.into());
     }
@@ -233,6 +233,7 @@ pub(crate) fn cancel(session: &mut Session<'_>, call: &Call, job: &JobId) -> Res
         return Err(Reason::JobClosed.into());
     }
 
+    promise::pay_keeper(session, job, &mut entry)?;
     let (owner, refund) = (entry.owner, entry.escrow);
     settle::close(session, job, entry, JobStatus::Cancelled)?;
     session.emit(Event::JobCancelled { job: *job, owner, refund });

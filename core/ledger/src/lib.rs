@@ -60,8 +60,8 @@ pub use job::draw::{BEACON_DELAY, drawn_lot};
 pub use job::kept as job_kept;
 pub use job::place::{excluded, run_bond};
 pub use job::promise::{
-    Blamed, KEPT_PER_NODE_MAX, KeptSlots, SLOT_MARGIN, rest_of_run, run_span, slot_length,
-    taken_spans,
+    ASK_AGAIN, Blamed, CANCEL_PART, KEPT_PER_NODE_MAX, KeptSlots, SLOT_AHEAD_MAX, SLOT_MARGIN,
+    rest_of_run, run_span, slot_length, taken_spans,
 };
 pub use job::{
     BONUS_MAX, BONUS_PER_OCTAVE, Check, CheckState, Checks, ComplaintEntry, Draw, JobEntry,

@@ -31,7 +31,8 @@ use crate::list::{self, LIST_PAGE_MAX, ListOf};
 use crate::node::NodeEntry;
 use crate::session::Session;
 use crate::table::Slot;
-use crate::{keys, node, program};
+use crate::totals::{Flow, Part};
+use crate::{account, keys, node, program};
 
 /// What a slot is longer than the dates of a run: dates are looked after in the first block that
 /// comes after their second, and a run that ends at its date makes room a block later.
@@ -39,6 +40,14 @@ pub const SLOT_MARGIN: DurationMs = DurationMs::new(5_000);
 
 /// Slots that a node keeps at most: every run that is placed is held against them.
 pub const KEPT_PER_NODE_MAX: usize = 16;
+
+/// How far ahead a slot begins at most: until then the node and the stake that stands for it are
+/// there for little else.
+pub const SLOT_AHEAD_MAX: DurationMs = DurationMs::DAY;
+
+/// What whoever keeps a slot is paid if the client takes its job back: one part in so many of what
+/// the run is paid.
+pub const CANCEL_PART: u64 = 10;
 
 /// The lists of promises that are to be decided about, in their order.
 const LISTS: [ListOf; 2] = [ListOf::Renewals, ListOf::Promises];
@@ -71,7 +80,7 @@ const STEPS_MAX: u64 = fleet::STEPS_PER_BLOCK_MAX / 4;
 const STEPS_PER_SPAN: u64 = 16;
 
 /// What the earliest deadline that is named leaves for asking again.
-const ASK_AGAIN: DurationMs = DurationMs::new(10_000);
+pub const ASK_AGAIN: DurationMs = DurationMs::new(10_000);
 
 /// Slots that a node keeps.
 pub type KeptSlots = List<KeptSlot, 0, KEPT_PER_NODE_MAX>;
@@ -226,7 +235,10 @@ pub(super) fn keys_around(promise: &Promise, out: &mut Vec<StateKey>) {
             out.push(keys::list_page(list_of(*was_given), place / LIST_PAGE_MAX));
             out.extend(blamed.iter().flat_map(|it| of(&it.node, &it.owner)));
         }
-        Promise::Kept { node, owner, .. } => out.extend(of(node, owner)),
+        Promise::Kept { node, owner, .. } => {
+            out.extend(of(node, owner));
+            out.push(keys::account(owner));
+        }
         Promise::Running { blamed } => {
             out.extend(blamed.iter().flat_map(|it| of(&it.node, &it.owner)));
         }
@@ -401,6 +413,24 @@ pub(super) fn finish(
         | JobStatus::Checking
         | JobStatus::Disputed => break_openly(session, job, entry, blamed),
     }
+}
+
+/// A client takes its job back: whoever keeps a slot for it is paid a part of the escrow.
+pub(super) fn pay_keeper(
+    session: &mut Session<'_>,
+    job: &JobId,
+    entry: &mut JobEntry,
+) -> Result<(), Stop> {
+    let Promise::Kept { node, owner, .. } = entry.promise else {
+        return Ok(());
+    };
+    let amount = Amount::new(entry.spec.pay.units().div_ceil(CANCEL_PART))?.min(entry.escrow);
+    let keeper = session.tables.accounts.find(owner.as_bytes())?;
+    account::credit(session, keeper, amount)?;
+    session.totals.shift(Flow { from: Part::Escrow, to: Part::Balances, amount })?;
+    entry.escrow = entry.escrow.minus(amount)?;
+    session.emit(Event::ProviderPaid { job: *job, node, owner, amount });
+    Ok(())
 }
 
 /// Says that a promise is broken; who is to blame pays the client what a run is paid.
@@ -578,7 +608,7 @@ fn next_jobs(session: &mut Session<'_>, list: ListOf, most: u64) -> Result<Vec<J
 struct Room {
     /// The node with the latest slot before the deadline, and when it begins.
     latest: Option<(Seat, Tick)>,
-    /// When the earliest slot of all begins, whatever the deadline.
+    /// When the earliest slot of all that may be kept begins, whatever the deadline.
     earliest: Option<Tick>,
     /// Whether any node passes the rules.
     has_node: bool,
@@ -629,7 +659,8 @@ fn room_for(
     }
     session.require(&wanted)?;
     let mut room = Room { latest: None, earliest: None, has_node };
-    let within = Span { from: now, to: entry.expires };
+    let last = now.plus(SLOT_AHEAD_MAX)?;
+    let within = Span { from: now, to: entry.expires.min(last.plus(length)?) };
     for seat in seats {
         let Some(node) = session.tables.nodes.at(seat.node).cloned() else { continue };
         let slots = usize::from(node.descriptor.slots);
@@ -637,7 +668,7 @@ fn room_for(
         let runs: Vec<JobEntry> = runs.collect::<Result<_, Stop>>()?;
         let spans = taken_spans(&session.params, (&seat.id, &node), &runs, now);
         turn.steps = turn.steps.saturating_sub(STEPS_PER_SPAN * spans.len() as u64);
-        let early = earliest(&spans, slots, now, length);
+        let early = earliest(&spans, slots, now, length).filter(|from| *from <= last);
         room.earliest = [room.earliest, early].into_iter().flatten().min();
         let late = latest(&spans, slots, within, length);
         let best = room.latest.as_ref().map(|(_, from)| *from);

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use arbtest::arbitrary::{Result, Unstructured};
-use tg_ledger::{KEPT_PER_NODE_MAX, Promise, PromiseCounts, slot_length};
+use tg_ledger::{
+    CANCEL_PART, KEPT_PER_NODE_MAX, Promise, PromiseCounts, SLOT_AHEAD_MAX, slot_length,
+};
 use tg_types::tx::NodeSet;
 use tg_types::{
     Action, DurationMs, Event, JobId, JobSpec, JobStatus, KeyEscrow, List, NetworkKind,
@@ -305,15 +307,70 @@ fn node_that_fails_a_promise_nobody_else_can_keep_pays_the_client() {
     }
 }
 
+/// Goal: a slot is no free option: who takes the job back pays whoever kept it. Method: what both
+/// have before and after; all money is counted after every block.
 #[test]
-fn cancelled_job_frees_its_slot() {
+fn cancelled_job_frees_its_slot_and_pays_whoever_kept_it() {
     let mut world = narrow(1);
     world.ask(spec(Tier::Trusted));
-    let job = world.ask(promised(&world, 60_000));
+    let (client, keeper) = (account(CLIENT), account(0));
+    let pay = units(PAY + 1);
+    let job = world.ask(JobSpec { pay, ..promised(&world, 60_000) });
     assert_eq!(world.node(&node(0)).expect("a node").kept.as_slice().len(), 1);
-    world.succeed(account(CLIENT), Action::CancelJob { job });
+    let escrow = world.known(job).escrow.units();
+    let before = (world.balance(&client), world.balance(&keeper));
+    let receipt = world.run(client, Action::CancelJob { job });
+    assert_eq!(receipt.status, Status::Applied);
+    assert_eq!(world.status(job), JobStatus::Cancelled);
     assert_eq!(world.node(&node(0)).expect("a node").kept.as_slice().len(), 0);
     assert_eq!(world.cursor().promises, counts(1, 0, 0));
+    let paid = PAY / CANCEL_PART + 1;
+    assert_eq!(world.balance(&keeper), before.1 + paid);
+    assert_eq!(world.balance(&client) + receipt.fee.units(), before.0 + escrow - paid);
+}
+
+#[test]
+fn cancelled_job_that_merely_waits_costs_nothing() {
+    let mut world = narrow(1);
+    world.ask(spec(Tier::Trusted));
+    let job = world.ask(spec(Tier::Trusted));
+    let escrow = world.known(job).escrow.units();
+    let (client, before) = (account(CLIENT), world.balance(&account(CLIENT)));
+    let fee = world.run(client, Action::CancelJob { job }).fee.units();
+    assert_eq!(world.balance(&client) + fee, before + escrow);
+}
+
+/// Goal: no slot begins later than the bound, however late the deadline is. Method: a busy node and
+/// a deadline in two days; then a run before it that lasts for longer than the bound.
+#[test]
+fn slot_begins_within_a_day_or_is_refused() {
+    let mut params = promise_params();
+    let days = |count: u64| DurationMs::new(count * DurationMs::DAY.get());
+    (params.job_expires_max, params.jobs.run_max) = (days(3), days(3));
+    let world = || {
+        let mut world = World::staffed_with(params.clone(), NetworkKind::Local, 1);
+        world.act(0, change(0, true, 1));
+        world
+    };
+    let late = |world: &World| JobSpec {
+        expires_after: days(2),
+        ..promised(world, days(2).get() - 1_000)
+    };
+    let mut busy = world();
+    busy.ask(spec(Tier::Trusted));
+    let job = busy.ask(late(&busy));
+    let Promise::Kept { from, .. } = busy.known(job).promise else {
+        panic!("a slot is kept: {:?}", busy.known(job).promise);
+    };
+    assert_eq!(Ok(from), busy.cursor().tick.plus(SLOT_AHEAD_MAX));
+
+    let mut taken = world();
+    let first = JobSpec { run_max: days(1), expires_after: days(2), ..spec(Tier::Trusted) };
+    let first = taken.ask(first);
+    assert_eq!(taken.runners(first), [0]);
+    let job = taken.ask(late(&taken));
+    let refused = Promise::Refused { why: Reason::PromiseNoRoom, earliest: None };
+    assert_eq!(taken.known(job).promise, refused);
 }
 
 /// Goal: what a node keeps and what a block decides is bounded, and nobody who was not decided

@@ -378,6 +378,11 @@ fn miss(session: &mut Session<'_>, id: &NodeId, device: u8) -> Result<(), Stop> 
     node::update(session, id, |entry| entry.capacity.forget(device))?;
     session.forget_nodes();
     session.emit(Event::CapacityMissed { node: *id, device, again });
+    let entry = session.tables.nodes.get(id.as_bytes())?;
+    if entry.is_some_and(|entry| !entry.kept.as_slice().is_empty()) {
+        // It may be credited with too little for what it has promised.
+        due::add(session, session.env.tick, DueItem::RecheckSlots { node: *id })?;
+    }
     rest(session, id, again)
 }
 
@@ -385,7 +390,7 @@ fn miss(session: &mut Session<'_>, id: &NodeId, device: u8) -> Result<(), Stop> 
 pub(crate) fn load_due(session: &mut Session<'_>) -> Result<(), Stop> {
     let again = session.env.tick.plus(session.params.capacity.pause)?;
     let soon = session.env.tick.plus(DurationMs::SECOND)?;
-    let dates = due::load_dates(session, &[again, soon]);
+    let dates = due::load_dates(session, &[again, soon, session.env.tick]);
     let list = list::load_end(session, ListOf::Capacities(session.env.height));
     session.all_of([dates, list])
 }

@@ -205,8 +205,8 @@ impl Found {
         assert_eq!(kept, BTreeMap::new(), "slots are kept by nodes");
     }
 
-    /// Whether a node has as many slots as it keeps, runs until they have surely ended included; one
-    /// that began a little late may last a little into the next slot.
+    /// Whether a node has as many slots as it keeps, runs until they have surely ended included. A
+    /// run that began a little late may last a little into the next slot.
     fn has_room(&self, world: &World, id: &NodeId, node: &NodeEntry) -> bool {
         let (params, now) = (world.rules.genesis.params(), world.cursor().tick);
         let kept = || node.kept.as_slice().iter().map(KeptSlot::span);

@@ -8,7 +8,8 @@ use tg_ledger::{
 };
 use tg_types::tx::ArrayTasks;
 use tg_types::{
-    Action, Amount, Hash32, IdempotencyId, JobSpec, List, StateKey, Tier, TxBody, Work,
+    Action, Amount, DurationMs, Event, Hash32, IdempotencyId, JobSpec, List, StateKey, Tier,
+    TxBody, Work,
 };
 
 /// Everything that `reads` names, as it is in the state.
@@ -116,5 +117,36 @@ fn pages_that_a_block_begins_are_not_asked_for() {
             }
         };
         assert_eq!(applied, world.block(&txs));
+    }
+}
+
+/// Goal: what deciding about promises that wait needs is asked for before the block's transactions
+/// are executed. Method: more promises than a block decides about, which all are refused; what the
+/// next block asks for is given, and how often it does is counted.
+#[test]
+fn promises_that_wait_are_loaded_ahead() {
+    let mut world = World::staffed(1);
+    let by = world.env.tick.plus(DurationMs::MINUTE).expect("early");
+    let mut spec = JobSpec { promise: Some(by), ..spec(Tier::Trusted) };
+    spec.needs.memory_mib_min = 4_096;
+    let asks = vec![submit(vec![spec.clone(); 24]), submit(vec![spec; 24])];
+    let asks = world.txs(account(CLIENT), asks);
+    world.block(&asks);
+    for _ in 0..2 {
+        let mut view = loaded(&world, &[]);
+        let mut rounds = 0;
+        let applied = loop {
+            match apply(&world.rules, &view, &world.env, &[]) {
+                Err(ApplyError::Missing(missing)) => {
+                    rounds += 1;
+                    missing.iter().for_each(|key| view.hold(*key, stored(&world, key)));
+                }
+                applied => break applied.expect("the block is valid"),
+            }
+        };
+        let refused = |event: &&Event| matches!(event, Event::PromiseRefused { .. });
+        assert!(applied.block_receipt.events.iter().filter(refused).count() > 0);
+        assert_eq!(applied, world.block(&[]));
+        assert!(rounds <= 4, "{rounds} rounds");
     }
 }

@@ -450,6 +450,19 @@ struct Play {
     given: BTreeMap<JobId, Tick>,
     broken: BTreeSet<JobId>,
     compensated: BTreeMap<JobId, u64>,
+    /// Slots that were kept.
+    slots: usize,
+    /// Promises that were given anew.
+    moved: usize,
+}
+
+/// What happened in all histories of a test.
+#[derive(Default)]
+struct Seen {
+    slots: usize,
+    moved: usize,
+    broken: usize,
+    compensated: usize,
 }
 
 impl Play {
@@ -459,7 +472,8 @@ impl Play {
             world.act(number, change(number, true, u.int_in_range(1..=2)?));
         }
         let (done, given, broken) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Ok(Self { world, failures, done, given, broken, compensated: BTreeMap::new() })
+        let (compensated, slots, moved) = (BTreeMap::new(), 0, 0);
+        Ok(Self { world, failures, done, given, broken, compensated, slots, moved })
     }
 
     fn any_spec(&self, u: &mut Unstructured<'_>) -> Result<JobSpec> {
@@ -542,13 +556,17 @@ impl Play {
         match event {
             Event::PromiseGiven { job, from, by, .. } => {
                 assert!(from < by);
+                self.slots += usize::from(*from > self.world.cursor().tick);
+                self.moved += usize::from(self.given.contains_key(job));
                 assert_eq!(*self.given.entry(*job).or_insert(*by), *by, "it never moves");
             }
             Event::PromiseBroken { job, .. } => {
                 assert!(self.given.contains_key(job) && self.broken.insert(*job), "once");
             }
-            Event::ClientCompensated { job, amount, .. } => {
+            Event::ClientCompensated { job, owner, amount, .. } => {
                 assert!(self.broken.contains(job), "it was said before");
+                let (pay, stake) = (self.world.known(*job).spec.pay, self.world.stake(owner));
+                assert!(*amount == pay || stake.active.units() == 0, "all of it, or all there is");
                 assert_eq!(self.compensated.insert(*job, amount.units()), None, "once");
             }
             Event::PromiseRefused { job, .. } => assert!(!self.given.contains_key(job)),
@@ -561,7 +579,7 @@ impl Play {
     }
 
     /// Every promise ended in one of two ways, and none silently.
-    fn check_rest(&self) -> u64 {
+    fn check_rest(&self) {
         for (job, by) in &self.given {
             let entry = self.world.known(*job);
             let is_broken = self.broken.contains(job);
@@ -581,12 +599,11 @@ impl Play {
             let kept = self.world.node(&node(number)).map(|node| node.kept.as_slice().len());
             assert_eq!(kept.unwrap_or(0), 0, "all slots are free again");
         }
-        given
     }
 }
 
 /// Blocks until the randomness is used up, and then until all jobs have ended.
-fn any_play(u: &mut Unstructured<'_>, failures: Failures) -> Result<(u64, u64)> {
+fn any_play(u: &mut Unstructured<'_>, failures: Failures, seen: &mut Seen) -> Result<()> {
     let mut play = Play::new(u, failures)?;
     while !u.is_empty() {
         play.block(u, true)?;
@@ -595,30 +612,39 @@ fn any_play(u: &mut Unstructured<'_>, failures: Failures) -> Result<(u64, u64)> 
         play.world.wait(400);
         play.block(u, false)?;
     }
-    let given = play.check_rest();
-    Ok((given, u64::try_from(play.broken.len()).expect("few")))
+    play.check_rest();
+    seen.slots += play.slots;
+    seen.moved += play.moved;
+    seen.broken += play.broken.len();
+    seen.compensated += play.compensated.len();
+    Ok(())
 }
 
 /// Goal: without failing nodes no promise is broken, however full the network is. Method: random
 /// jobs of which most ask for a promise, on nodes that take any time within the limits.
 #[test]
 fn prop_promises_are_kept_if_no_node_fails() {
-    arbtest::arbtest(|u| {
-        let (_, broken) = any_play(u, Failures::None)?;
-        assert_eq!(broken, 0);
-        Ok(())
-    })
-    .size_min(1 << 8)
-    .size_max(1 << 11)
-    .budget_ms(5_000);
+    let mut seen = Seen::default();
+    arbtest::arbtest(|u| any_play(u, Failures::None, &mut seen))
+        .size_min(1 << 8)
+        .size_max(1 << 11)
+        .budget_ms(5_000)
+        .run();
+    assert_eq!(seen.broken, 0);
+    assert!(seen.slots > 0, "some had to wait");
 }
 
 /// Goal: with failing nodes every promise is kept or broken with a word. Method: nodes that also
 /// close, shrink, disappear, decline and say that the package is missing.
 #[test]
 fn prop_promises_are_broken_openly_if_nodes_fail() {
-    arbtest::arbtest(|u| any_play(u, Failures::Some).map(drop))
+    let mut seen = Seen::default();
+    arbtest::arbtest(|u| any_play(u, Failures::Some, &mut seen))
         .size_min(1 << 8)
         .size_max(1 << 11)
-        .budget_ms(5_000);
+        .budget_ms(5_000)
+        .run();
+    let Seen { slots, moved, broken, compensated } = seen;
+    assert!(slots > 0 && moved > 0, "{slots} were kept, {moved} moved");
+    assert!(compensated > 0 && broken > compensated, "{broken} broke, {compensated} at a price");
 }

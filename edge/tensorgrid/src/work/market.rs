@@ -8,8 +8,8 @@ use tg_gateway::Gateway;
 use tg_gateway::message::Request;
 use tg_jobfile::Priority;
 use tg_ledger::{
-    Charges, JobEntry, KEPT_PER_NODE_MAX, NodeEntry, QueueRow, StakeEntry, charges, keys, run_bond,
-    run_span, slot_length, taken_spans,
+    ASK_AGAIN, Charges, JobEntry, KEPT_PER_NODE_MAX, NodeEntry, QueueRow, SLOT_AHEAD_MAX,
+    StakeEntry, charges, keys, run_bond, run_span, slot_length, taken_spans,
 };
 use tg_scheduler::slots::earliest;
 use tg_scheduler::{Ask, fit_later, price};
@@ -140,8 +140,10 @@ impl Market {
         let by = spec.promise.unwrap_or(Tick::MAX);
         let mut quote = PromiseQuote { by, nodes: 0, earliest: None };
         let Some(length) = length else { return Ok(quote) };
-        let fitting =
-            self.nodes.iter().filter(|it| fit_later(&ask, &it.offer(&self.params)).is_ok());
+        let last = self.now.plus(SLOT_AHEAD_MAX).unwrap_or(Tick::MAX);
+        let may_keep = |it: &&Candidate| it.entry.kept.as_slice().len() < KEPT_PER_NODE_MAX;
+        let keepers = self.nodes.iter().filter(may_keep);
+        let fitting = keepers.filter(|it| fit_later(&ask, &it.offer(&self.params)).is_ok());
         for Candidate { id, entry, .. } in fitting {
             let mut runs = Vec::new();
             for job in entry.runs.as_slice() {
@@ -149,11 +151,12 @@ impl Market {
             }
             let taken = taken_spans(&self.params, (id, entry), &runs, self.now);
             let slots = usize::from(entry.descriptor.slots);
-            let start = earliest(&taken, slots, self.now, length);
+            let start = earliest(&taken, slots, self.now, length).filter(|start| *start <= last);
             let end = start.and_then(|start| start.plus(length).ok());
-            quote.earliest = [quote.earliest, end].into_iter().flatten().min();
-            let has_room = entry.kept.as_slice().len() < KEPT_PER_NODE_MAX;
-            quote.nodes += usize::from(has_room && end.is_some_and(|end| end <= by));
+            // As a refusal does, it leaves time for asking.
+            let named = end.and_then(|end| end.plus(ASK_AGAIN).ok());
+            quote.earliest = [quote.earliest, named].into_iter().flatten().min();
+            quote.nodes += usize::from(end.is_some_and(|end| end <= by));
         }
         Ok(quote)
     }

@@ -1,6 +1,6 @@
 //! What nodes show of their capacity: asked, filled, committed to, drawn, shown; or not.
 
-use tg_ledger::{CapacityStep, Fill, blocks_for, drawn_place};
+use tg_ledger::{CapacityStep, Fill, Promise, blocks_for, drawn_place};
 use tg_types::tx::NodeSet;
 use tg_types::{
     Action, Bps, Bytes, CapacityParams, Device, DeviceKind, DurationMs, Event, Hash32, JobSpec,
@@ -263,6 +263,31 @@ fn node_is_asked_again_at_random_and_not_while_it_works() {
     assert_eq!(world.runners(job), [0], "what it had before it may finish");
     let next = world.ask(spec(Tier::Trusted));
     assert!(world.runners(next).is_empty());
+}
+
+/// Goal: a promise does not wait for its slot to find out that the node cannot keep it. Method: a
+/// node that keeps a slot behind a run, and does not answer meanwhile; there is no other.
+#[test]
+fn node_that_does_not_answer_loses_the_slots_that_it_keeps_at_once() {
+    let mut params = asking_params();
+    params.capacity.again_per_million = 1_000_000;
+    params.job_expires_max = DurationMs::new(300_000);
+    params.seen_retention = DurationMs::HOUR;
+    let mut world = World::staffed_with(params, NetworkKind::Local, 1);
+    world.act(0, change(NodeDescriptor { slots: 1, ..offer(1) }));
+    world.draw();
+    world.prove(0);
+    world.draw();
+    world.ask(JobSpec { run_max: DurationMs::new(4_000), ..spec(Tier::Trusted) });
+    let by = world.env.tick.plus(DurationMs::new(100_000)).expect("early");
+    let expires_after = DurationMs::new(200_000);
+    let promised = JobSpec { promise: Some(by), expires_after, ..spec(Tier::Trusted) };
+    let job = world.ask(promised);
+    assert!(matches!(world.known(job).promise, Promise::Kept { .. }));
+    world.pass(4_000);
+    assert_eq!(world.proved(0), None);
+    let promise = world.known(job).promise;
+    assert!(matches!(promise, Promise::Broken { .. }), "{promise:?}");
 }
 
 #[test]

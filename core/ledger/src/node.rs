@@ -31,7 +31,7 @@ entry! {
     /// A registered node.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct NodeEntry {
-        /// Whose it is.
+        /// Whose it is. It stands first, so that it can be read without the rest.
         pub owner: AccountId,
         /// What it offers.
         pub descriptor: NodeDescriptor,

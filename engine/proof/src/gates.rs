@@ -273,6 +273,14 @@ pub(crate) struct Store {
     gates: Vec<Gate>,
 }
 
+/// Makes a list long enough. What stood there is not needed: it is freed first, and not copied.
+fn make_room<T: Clone>(list: &mut Vec<T>, len: usize, zero: T) {
+    if list.len() < len {
+        *list = Vec::new();
+        list.resize(len, zero);
+    }
+}
+
 /// Room in a store for the rows of a chunk of pairs.
 struct Out<'a> {
     ones: &'a mut [[Wide; 2]],
@@ -292,13 +300,8 @@ impl Store {
             self.slots.push(*count);
             *count += u32::from(kind < PADDING);
         }
-        // What was there is not needed, so nothing is copied.
-        if self.ones.len() < ones as usize * PARTS {
-            self.ones = vec![[Wide::ZERO; 2]; ones as usize * PARTS];
-        }
-        if self.gates.len() < mixed as usize * PARTS {
-            self.gates = vec![Gate::ZERO; mixed as usize * PARTS];
-        }
+        make_room(&mut self.ones, ones as usize * PARTS, [Wide::ZERO; 2]);
+        make_room(&mut self.gates, mixed as usize * PARTS, Gate::ZERO);
     }
 
     /// The room of each chunk of so many rows.

@@ -39,24 +39,17 @@ impl<'a> Outer<'a> {
         if layout.batch().bits == 0 || inner < Narrow::WIDTH || functionals.is_empty() {
             return Err(numbers);
         }
-        let mut joined: Vec<(&[EF], Vec<EF>)> = Vec::new();
-        for Functional { batch, cells } in functionals {
-            match joined.iter_mut().find(|(other, _)| *other == batch.as_slice()) {
-                Some((_, sums)) => sums.iter_mut().zip(cells).for_each(|(sum, cell)| *sum += *cell),
-                None => joined.push((batch, cells.clone())),
-            }
-        }
         let places = layout.cells();
         let (mut sides, mut cells) = (Vec::new(), Vec::new());
-        for (batch, weights) in joined {
+        for functional in functionals {
             let mut spread = vec![EF::ZERO; inner];
-            for (place, weight) in places.iter().zip(weights) {
-                spread[*place as usize] = weight;
+            for (place, weight) in places.iter().zip(&functional.cells) {
+                spread[*place as usize] = *weight;
             }
             let weights = pack(&spread);
             let inferences = Narrow::pack_slice(&numbers).par_chunks(weights.len());
             let sums = inferences.map(|numbers| weighted_sum(&weights, numbers)).collect();
-            let mut batch = batch.to_vec();
+            let mut batch = functional.batch.to_vec();
             batch.resize(1 << layout.batch().bits, EF::ZERO);
             sides.push([batch, sums]);
             cells.push(weights);
@@ -109,16 +102,14 @@ impl<'a> Outer<'a> {
                 std::array::from_fn(|place| weights.get(place).map_or(F::ZERO, of))
             };
             let by: [[F; TOGETHER]; DEGREE] = std::array::from_fn(by);
-            left.par_iter_mut().enumerate().with_min_len(registers / 2 + 1).for_each(
-                |(register, left)| {
-                    let of = |place: usize| numbers.get(place * registers + register);
-                    let several: [Narrow; TOGETHER] =
-                        std::array::from_fn(|place| of(place).copied().unwrap_or(Narrow::ZERO));
-                    *left += Wide::from_basis_coefficients_fn(|coordinate| {
-                        Narrow::mixed_dot_product(&several, &by[coordinate])
-                    });
-                },
-            );
+            for (register, left) in left.iter_mut().enumerate() {
+                let of = |place: usize| numbers.get(place * registers + register);
+                let several: [Narrow; TOGETHER] =
+                    std::array::from_fn(|place| of(place).copied().unwrap_or(Narrow::ZERO));
+                *left += Wide::from_basis_coefficients_fn(|coordinate| {
+                    Narrow::mixed_dot_product(&several, &by[coordinate])
+                });
+            }
         }
         left
     }
@@ -149,7 +140,7 @@ mod tests {
     use std::sync::Arc;
 
     /// Goal: a column of several inferences is proven as the table it is. Method: functionals with
-    /// equal and with different weights of inferences, on columns with and without padding, against
+    /// different weights of inferences, on columns with and without padding, against
     /// the sum-check over all cells with the weights written out.
     #[test]
     fn column_of_inferences_is_proven_as_a_table() {

@@ -269,7 +269,7 @@ fn asked(entry: &JobEntry, facts: Option<&ProgramFacts>, bond: Amount) -> Vec<u8
 /// in it, or clients could choose ids that favour their own nodes.
 pub(super) fn draw(session: &Session<'_>, job: &JobId, runs: usize) -> u64 {
     let first = |[a, b, c, d, e, f, g, h, ..]: [u8; 32]| {
-        u64::from_be_bytes([a, b, c, d, e, f, g, h]) // both are digests
+        u64::from_be_bytes([a, b, c, d, e, f, g, h]) // digests, or a count behind the first six
     };
     let by_block = first(*session.env.parent.as_bytes());
     (first(*job.as_bytes()) ^ by_block).wrapping_add(runs as u64)

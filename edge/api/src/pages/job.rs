@@ -10,7 +10,7 @@ use crate::{
     rpc::{Happened, JobAnswer, JobRecord, PriceView, StatusAnswer},
     text::Tgrid,
     why::WhyView,
-    words::{SEEN_BY, short},
+    words::{SEEN_BY, short, short_job},
 };
 use maud::{Markup, html};
 
@@ -23,7 +23,7 @@ pub(crate) fn job(status: &StatusAnswer, job: &JobAnswer, host: Option<&str>) ->
     let content = html! {
         p.path { a href="/" { "Network" } " / " a href="/jobs" { "Jobs" } }
         div.title {
-            h1 { "Job " code { (short(&job.id)) } }
+            h1 { "Job " code { (short_job(&job.id)) } }
             @if let Some(record) = &job.record { (state(&record.job.status)) (tier(&record.tier)) }
             @if job.receipt.is_some() { a.aside href="#proof" { "Check it yourself" } }
         }
@@ -50,7 +50,7 @@ pub(crate) fn job(status: &StatusAnswer, job: &JobAnswer, host: Option<&str>) ->
         }
         (proof(job, host))
     };
-    let title = format!("Job {}", short(&job.id));
+    let title = format!("Job {}", short_job(&job.id));
     let twin = format!("/v1/jobs/{full}");
     let frame = Frame { title: &title, status, watch: Watch::Job(&full), twin: Some(&twin) };
     frame.around(&content)
@@ -290,7 +290,7 @@ fn price(record: &JobRecord) -> Markup {
 /// How anybody can check what this page says.
 fn proof(job: &JobAnswer, host: Option<&str>) -> Markup {
     let Some(tx) = job.receipt else { return html! {} };
-    let file = format!("job-{}.json", short(&job.id));
+    let file = format!("job-{}.json", short_job(&job.id).replace('…', ""));
     html! {
         section.panel id="proof" aria-labelledby="proof-title" {
             h2 id="proof-title" { "Check it yourself" }

@@ -10,7 +10,7 @@ use crate::{
     printer::Printer,
 };
 use std::sync::Arc;
-use tg_api::words::short;
+use tg_api::words::{short, short_job};
 use tg_gateway::{Gateway, KeyDesk, desk};
 use tg_types::SecretKey;
 use tokio::task::JoinHandle;
@@ -31,7 +31,7 @@ impl Handing {
             gateway: Arc::clone(&gateway),
             key: Box::new(move |nonce| content_key(&owner, &genesis, nonce)),
             tell: Box::new(move |job, node| {
-                let (job, node) = (short(&job), short(&node));
+                let (job, node) = (short_job(&job), short(&node));
                 printer.say(format_args!("  Key: node {node} was given the key of job {job}."));
             }),
             random: || files::random().ok(),

@@ -147,6 +147,7 @@ fn prop_leaves_are_proven_as_their_fractions() {
         let by_fractions = crate::fractions::prove(fractions, bits, &mut crate::pcs::sponge());
         assert_eq!(crate::codec::write(&by_numbers), crate::codec::write(&by_fractions));
         Ok(())
-    });
-    assert!(padded > 1_000 && ones > 1_000, "{padded}, {ones}");
+    })
+    .budget_ms(1_000);
+    assert!(padded > 100 && ones > 10, "{padded}, {ones}");
 }

@@ -283,7 +283,7 @@ fn job_page_tells_the_story_and_how_to_check_it() {
     let history = vec![happened(0, queued()), happened(1, placed()), happened(3, settled())];
     let page = job(&status(), &answer(history), Some("127.0.0.1:9420"));
     for words in [
-        "Job <code>abababab</code>",
+        "Job <code>abab…abab</code>",
         "Node 03030303 runs it.",
         "<strong>Placed</strong>: node <a class=\"id\" href=\"/nodes/0303",
         "<strong>Paid</strong>: 0.000011 TGRID; 0.0000735 TGRID came back.",

@@ -22,9 +22,9 @@ mod resume;
 mod tiles;
 mod work;
 
+pub use capacity::FillError;
 #[cfg(feature = "wgpu")]
 pub use capacity::open_gpu;
-pub use capacity::{FillError, GpuPlace};
 
 use crate::registration::{self, Registration};
 use crate::task_run::Workshop;
@@ -34,6 +34,7 @@ use capacity::{Drawn, Question, Then};
 use courier::Courier;
 use desk::Desk;
 use gpus::Gpus;
+pub use gpus::{DeviceAccess, GpuPlace};
 use notes::{Duty, Note, Notes};
 use outbox::Outbox;
 use packages::Packages;

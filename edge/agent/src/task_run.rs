@@ -1,11 +1,12 @@
 //! Running a stranger's program for somebody: its files are put in place, the sandbox runs it, what
 //! it left is collected. What it says on the way can be followed while it runs.
 
+use crate::agent::DeviceAccess;
 use crate::float_run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use tg_gateway::task::{
 use tg_net::ROOM_LEFT_BYTES;
 use tg_privacy::WrapPublic;
 use tg_sandbox::{
-    Bytes, Event, Input, Limits, Network, Outputs, Sandbox, Stop, Stream, Task, Work,
+    Bytes, Event, INPUT_FOLDER, Input, Limits, Network, Outputs, Sandbox, Stop, Stream, Task, Work,
 };
 use tg_types::Hash32;
 
@@ -191,6 +192,8 @@ pub struct TaskOrder {
     pub result_key: Hash32,
     /// How long it may take.
     pub wall: Duration,
+    /// How it gets to the GPU that it has for itself, if it asked for one.
+    pub gpu: Option<DeviceAccess>,
 }
 
 /// What a run gave. Its files stay where the program wrote them until this is dropped.
@@ -262,6 +265,9 @@ impl Workshop {
         if let Some(number) = order.number.filter(|_| head.root != Root::Onnx) {
             task.environment.insert(TASK_VARIABLE.to_owned(), number.to_string());
         }
+        if let Some(gpu) = order.gpu.as_ref().filter(|_| head.root != Root::Onnx) {
+            give(&mut task, gpu, &bench.0)?;
+        }
         let ran = self.sandbox.run(&task, stop, &mut |event| {
             if let Event::Said { stream, bytes } = event {
                 log.add(stream, bytes);
@@ -319,6 +325,45 @@ impl Workshop {
             ..Task::default()
         })
     }
+}
+
+/// The folder among a task's inputs in which it finds the libraries of a driver.
+const DRIVER_INPUT: &str = "driver-libraries";
+
+/// Where programs look for libraries first.
+const LIBRARY_VARIABLE: &str = "LD_LIBRARY_PATH";
+
+/// Gives a task a device. One whose root is an image gets the driver's libraries as well, which are
+/// those of this machine.
+fn give(task: &mut Task, gpu: &DeviceAccess, bench: &Path) -> Result<(), TaskRunError> {
+    task.devices.extend(gpu.files.iter().cloned());
+    task.environment.extend(gpu.variables.iter().cloned());
+    let tg_sandbox::Root::Image(image) = &task.root else { return Ok(()) };
+    if gpu.libraries.is_empty() {
+        return Ok(());
+    }
+    let folder = bench.join(DRIVER_INPUT);
+    copy_libraries(&gpu.libraries, &folder)?;
+    task.inputs.push(Input::path(DRIVER_INPUT, folder)?);
+    let mut paths = vec![format!("{INPUT_FOLDER}/{DRIVER_INPUT}")];
+    let stated = task.environment.remove(LIBRARY_VARIABLE);
+    paths.extend(stated.or_else(|| image.config().environment().remove(LIBRARY_VARIABLE)));
+    task.environment.insert(LIBRARY_VARIABLE.to_owned(), paths.join(":"));
+    Ok(())
+}
+
+/// Copies libraries into a new folder. Links between them stay links.
+fn copy_libraries(libraries: &[PathBuf], folder: &Path) -> Result<(), io::Error> {
+    fs::create_dir(folder)?;
+    for library in libraries {
+        let Some(name) = library.file_name() else { continue };
+        let beside = fs::read_link(library).ok().filter(|target| target.components().count() == 1);
+        match beside {
+            Some(target) => symlink(target, folder.join(name))?,
+            None => drop(fs::copy(library, folder.join(name))?),
+        }
+    }
+    Ok(())
 }
 
 /// Whether a task writes to the disk: what it may write is more than half of its memory, which
@@ -432,10 +477,39 @@ fn first_part(path: &str) -> Result<String, TaskRunError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bench, Log, take_over};
+    use super::{Bench, DeviceAccess, Log, copy_libraries, give, take_over};
     use std::fs;
+    use std::path::PathBuf;
     use tg_gateway::message::LOG_BYTES_MAX;
-    use tg_sandbox::Stream;
+    use tg_sandbox::{Stream, Task};
+
+    #[test]
+    fn task_is_given_the_files_and_variables_of_its_gpu_and_libraries_only_in_an_image() {
+        let gpu = DeviceAccess {
+            files: vec![PathBuf::from("/dev/nvidia1")],
+            variables: vec![("CUDA_VISIBLE_DEVICES".to_owned(), "GPU-1".to_owned())],
+            libraries: vec![PathBuf::from("/nowhere/libcuda.so.1")],
+        };
+        let mut task = Task::new(&["train"]);
+        give(&mut task, &gpu, &std::env::temp_dir()).expect("nothing is copied");
+        assert_eq!(task.devices, gpu.files);
+        assert_eq!(task.environment.into_iter().collect::<Vec<_>>(), gpu.variables);
+        assert!(task.inputs.is_empty(), "the machine's own libraries are seen");
+    }
+
+    #[test]
+    fn libraries_are_copied_once_with_the_links_between_them() {
+        let base = std::env::temp_dir().join(format!("tensorgrid-driver-{}", std::process::id()));
+        fs::create_dir_all(base.join("from")).expect("makes");
+        let from = ["libcuda.so.1", "libcuda.so.550"].map(|name| base.join("from").join(name));
+        fs::write(&from[1], "code").expect("writes");
+        std::os::unix::fs::symlink("libcuda.so.550", &from[0]).expect("links");
+        let to = base.join("to");
+        copy_libraries(&from, &to).expect("copies");
+        assert_eq!(fs::read(to.join("libcuda.so.1")).expect("reads"), b"code");
+        assert!(fs::symlink_metadata(to.join("libcuda.so.1")).expect("is there").is_symlink());
+        fs::remove_dir_all(base).expect("removes");
+    }
 
     #[test]
     fn log_is_told_in_parts_from_wherever_one_is() {

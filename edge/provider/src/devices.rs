@@ -6,6 +6,7 @@
 //! and the reasons. [`findings`] says what is wrong and what to do.
 
 mod accel;
+mod access;
 #[cfg(feature = "wgpu")]
 mod adapters;
 mod facts;
@@ -16,6 +17,7 @@ mod nvidia;
 mod pci;
 mod processor;
 
+pub use access::Access;
 pub use facts::{
     DeviceFacts, DeviceId, DeviceProcess, Feature, Health, Kind, Memory, MigMode, Owner, Partition,
     PciAddress, Percent, Refusal, Source,
@@ -321,7 +323,7 @@ impl Catalogue {
     /// cannot be opened through Vulkan.
     #[must_use]
     pub fn gpu_places(&self) -> Vec<GpuPlace> {
-        gpu_places(&self.snapshot.devices, self.settings.with_software)
+        gpu_places(&self.snapshot.devices, &self.root, self.settings.with_software)
     }
 
     pub(crate) const fn settings(&self) -> &DetectSettings {
@@ -338,9 +340,13 @@ pub struct GpuPlace {
     pub name: String,
     /// Its place on the bus, if that is known.
     pub pci: Option<String>,
+    /// The memory that it is offered with.
+    pub memory_mib: u32,
+    /// How programs get to it, if they can.
+    pub access: Option<Access>,
 }
 
-fn gpu_places(devices: &[DeviceFacts], with_software: bool) -> Vec<GpuPlace> {
+fn gpu_places(devices: &[DeviceFacts], root: &Root, with_software: bool) -> Vec<GpuPlace> {
     let devices = devices.iter().filter(|facts| match facts.kind {
         Kind::Gpu => facts.mig != MigMode::On && facts.partitions.is_empty(),
         Kind::Software => with_software,
@@ -350,8 +356,15 @@ fn gpu_places(devices: &[DeviceFacts], with_software: bool) -> Vec<GpuPlace> {
         model: printable(&offered_name(facts)),
         name: facts.model.clone(),
         pci: facts.pci.map(|address| address.to_string()),
+        memory_mib: offered_mib(facts).unwrap_or(0),
+        access: access::access(facts, root),
     };
     devices.map(place).collect()
+}
+
+/// The memory of a device in an offer, if it can be told.
+fn offered_mib(facts: &DeviceFacts) -> Option<u32> {
+    facts.memory.map(|memory| memory.total_mib).or(facts.value_mib_max)
 }
 
 /// What a device is called in an offer: a renderer in software is called one.
@@ -395,9 +408,7 @@ fn offered(devices: &[DeviceFacts], with_software: bool) -> Vec<Device> {
                 let model = format!("{} MIG {}", facts.model, part.profile);
                 add(kind, &model, memory.total_mib, features.with(Features::PARTITION));
             }
-        } else if let Some(mib) =
-            facts.memory.map(|memory| memory.total_mib).or(facts.value_mib_max)
-        {
+        } else if let Some(mib) = offered_mib(facts) {
             add(kind, &offered_name(facts), mib, features);
         }
     }

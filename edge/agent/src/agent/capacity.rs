@@ -9,6 +9,7 @@
 #[cfg(feature = "wgpu")]
 mod adapter;
 
+use super::gpus::GpuPlace;
 use super::{AgentConfig, FOLLOW_AGAIN, State};
 use std::sync::Arc;
 use tg_gateway::GatewayError;
@@ -28,17 +29,6 @@ const _: () = assert!(OPENINGS_PER_TX * OPENING_BYTES_MAX < 14 * 1024);
 /// How often the node's record is read to learn which device is meant: a validator may be gone or
 /// a block behind.
 const READS_MAX: u32 = 5;
-
-/// Where a GPU of this machine is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GpuPlace {
-    /// As what it is offered.
-    pub model: Name,
-    /// What its driver calls it.
-    pub name: String,
-    /// Its place on the bus, if that is known.
-    pub pci: Option<String>,
-}
 
 /// Why a memory is not filled.
 #[derive(Debug, thiserror::Error)]
@@ -306,11 +296,8 @@ mod tests {
         let adapters = tg_tensor::gpu::devices();
         let adapter = adapters.first().expect("mesa-vulkan-drivers is installed");
         let name = |text: &str| text.parse::<Name>().expect("a name");
-        let place = GpuPlace {
-            model: name("offered gpu"),
-            name: adapter.name.clone(),
-            pci: adapter.pci.clone(),
-        };
+        let (model, driver) = (name("offered gpu"), adapter.name.clone());
+        let place = GpuPlace::new(model, driver, adapter.pci.clone());
         let question = Question { seed: SEED, blocks: BLOCKS, then: Then::Commit };
         let device = |model: &str| Device {
             kind: DeviceKind::Gpu,

@@ -2,6 +2,7 @@
 
 use super::courier::Parcel;
 use super::desk::Desk;
+use super::gpus::{NoGpu, Seat};
 use super::notes::{Note, Proven};
 use super::packages::{Content, Lent, Named, Packages, Waited};
 use super::prove::{self, Asked, HiddenOutput, Proved, ShowError};
@@ -74,6 +75,8 @@ pub(crate) enum WorkError {
     Show(#[from] ShowError),
     #[error("the node's account cannot pay for showing the result")]
     Poor,
+    #[error(transparent)]
+    NoGpu(#[from] NoGpu),
 }
 
 impl WorkError {
@@ -102,6 +105,7 @@ impl WorkError {
             ) => RunFailure::NotShowable,
             Self::Kind
             | Self::Poor
+            | Self::NoGpu(_)
             | Self::Task(TaskRunError::Run(tg_sandbox::RunError::NoLevel { .. })) => {
                 RunFailure::Declined
             }
@@ -347,6 +351,7 @@ pub(crate) async fn run(
             // Who keeps a node waiting for the key has less time for the work.
             let run_max = Duration::from_millis(entry.spec.run_max.get());
             let wall = run_max.saturating_sub(content.waited.since(begun));
+            let seat = tools.gpus.seat(&entry.spec.needs)?;
             let order = TaskOrder {
                 // Nodes of one process share a workshop, and may run replicas of one job.
                 name: format!("{job}-{node}"),
@@ -354,6 +359,7 @@ pub(crate) async fn run(
                 number: entry.task,
                 result_key: entry.spec.result_key.hash,
                 wall,
+                gpu: seat.as_ref().map(Seat::access),
             };
             run_task(config, &tools.desk, (job, order), &content).await?
         }

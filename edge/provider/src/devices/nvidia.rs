@@ -28,7 +28,7 @@ const LIBRARIES: [&str; 3] = [
 ];
 
 /// Where the driver lists its GPUs, one folder for each.
-const DRIVER_GPUS: &str = "/proc/driver/nvidia/gpus";
+pub(super) const DRIVER_GPUS: &str = "/proc/driver/nvidia/gpus";
 
 /// Where the driver's kernel part says its version.
 const DRIVER_VERSION: &str = "/proc/driver/nvidia/version";

@@ -4,6 +4,7 @@ use super::{
     Absence, Catalogue, Changes, DetectSettings, DeviceFacts, DeviceId, Kind, Memory, MigMode,
     NvidiaFault, Partition, Source, gpu_places, offered, printable,
 };
+use crate::root::Root;
 use crate::testing::{Folder, fixture, noise};
 use tg_types::node::DEVICES_MAX;
 
@@ -121,7 +122,7 @@ fn offered_devices_are_counted_by_model_and_memory() {
     let software = "1 x software llvmpipe, 100 MiB".to_owned();
     assert!(shown(true).contains(&software) && shown(true).len() == expected.len() + 1);
     let models = |with_software: bool| -> Vec<String> {
-        let places = gpu_places(&devices, with_software);
+        let places = gpu_places(&devices, &Root::new(Folder::new().path()), with_software);
         places.iter().map(|place| format!("{} = {}", place.model, place.name)).collect()
     };
     let whole = ["RTX 4090 = RTX 4090", "RTX 4090 = RTX 4090", "Arc = Arc", "Mystery = Mystery"];

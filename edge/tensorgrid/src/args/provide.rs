@@ -36,10 +36,9 @@ pub(crate) struct ProvideArguments {
     /// The least 10^12 multiply-adds of a tensor program cost, in TGRID
     #[arg(long, value_name = "AMOUNT", default_value = "1")]
     pub(crate) tera_price: Amount,
-    /// Runs at once
-    #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) slots: u16,
+    /// Runs at once; unless stated one for each GPU that is offered, or 4 if there is none
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) slots: Option<u16>,
     /// What to put at stake, in TGRID: a node is given work as far as its stake covers it
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     pub(crate) stake: Amount,

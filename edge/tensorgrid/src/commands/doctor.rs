@@ -111,7 +111,7 @@ fn capacities(catalogue: &Catalogue, found: &mut Vec<Finding>) -> Vec<Capacity> 
 #[cfg(feature = "wgpu")]
 fn fill_gpus(catalogue: &Catalogue, measured: &mut Vec<Capacity>, found: &mut Vec<Finding>) {
     use tg_agent::agent::{FillError, open_gpu};
-    let places = machine::gpu_places(catalogue);
+    let places = machine::gpu_places(catalogue, &machine::GpuChoice::All);
     for place in &places {
         let filled = open_gpu(&place.model, std::slice::from_ref(place)).and_then(|gpu| {
             let fill = || capacity::fill_on(&gpu, CAPACITY_SEED, CAPACITY_BLOCKS);

@@ -70,7 +70,7 @@ pub(super) fn run(settings: ProvideSettings, printer: &Printer) -> Result<Exit, 
     let (descriptor, _) = watch.look(&arguments)?;
     let plan = ProviderPlan {
         descriptor: descriptor.clone(),
-        gpus: machine::gpu_places(&watch.catalogue),
+        gpus: machine::gpu_places(&watch.catalogue, &arguments.gpus),
         stake: arguments.stake,
         workshop: watch.workshop.clone(),
         notes: Some(state.join(format!("promises-{}", arguments.name))),
@@ -140,7 +140,7 @@ impl Desk<'_> {
             } else {
                 self.printer.say("The devices have changed; the offer follows.");
             }
-            self.provider.set_gpus(machine::gpu_places(&watch.catalogue));
+            self.provider.set_gpus(machine::gpu_places(&watch.catalogue, &arguments.gpus));
             match self.session.runtime.block_on(self.provider.change(now.clone())) {
                 Ok(()) => descriptor = now,
                 Err(error) => {
@@ -228,14 +228,14 @@ impl Watch {
     ) -> Result<(NodeDescriptor, &'static str), Failure> {
         self.catalogue.refresh();
         let (is_open, reason) = self.is_open();
+        let features = machine::features(self.workshop.as_ref());
+        let devices = machine::devices(&self.catalogue, &arguments.gpus, 1, features);
         let terms = OfferTerms {
             region: arguments.region.clone(),
             price_per_hour: arguments.min_price,
             price_per_tera: arguments.tera_price,
-            slots: arguments.slots,
+            slots: arguments.slots.unwrap_or_else(|| machine::slots(&devices)),
         };
-        let features = machine::features(self.workshop.as_ref());
-        let devices = machine::devices(&self.catalogue, &arguments.gpus, 1, features);
         let offer = terms.with(devices, is_open);
         let hint = "`tensorgrid doctor` says what was found";
         Ok((offer.or_fail("this machine has no device to offer", hint)?, reason))

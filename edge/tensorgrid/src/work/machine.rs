@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tg_agent::agent::GpuPlace;
+use tg_agent::agent::{DeviceAccess, GpuPlace};
 use tg_agent::task_run::Workshop;
-use tg_provider::devices::{Catalogue, DetectSettings};
+use tg_provider::devices::{Access, Catalogue, DetectSettings, GpuPlace as Place};
 use tg_sandbox::{Sandbox, SandboxError};
 use tg_types::node::SLOTS_MAX;
 use tg_types::{Amount, BoundError, Device, DeviceKind, Features, List, Name, NodeDescriptor};
@@ -17,6 +17,9 @@ pub(crate) const PRICE_PER_TERA: Amount = Amount::constant(1_000_000_000);
 
 /// What a node has at stake unless its owner says otherwise.
 pub(crate) const STAKE: Amount = Amount::constant(100_000_000_000);
+
+/// Runs at once of a node without GPUs, unless its owner says otherwise.
+const SLOTS: u16 = 4;
 
 /// Finds out whether strangers' programs can be run here without harm; says why not otherwise.
 pub(crate) fn workshop(folder: &Path, allow_network: bool) -> Result<Arc<Workshop>, SandboxError> {
@@ -45,6 +48,17 @@ pub(crate) enum GpuChoice {
     These(Vec<usize>),
 }
 
+impl GpuChoice {
+    /// Whether the one with this number is offered.
+    fn contains(&self, number: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::These(these) => these.contains(&number),
+        }
+    }
+}
+
 /// Looks for the devices of this machine. `with_software` takes drivers that compute on the
 /// processor for GPUs.
 pub(crate) fn detect(nvml_library: Option<PathBuf>, with_software: bool) -> Catalogue {
@@ -52,10 +66,38 @@ pub(crate) fn detect(nvml_library: Option<PathBuf>, with_software: bool) -> Cata
     Catalogue::detect(&settings)
 }
 
-/// Where the GPUs are that a node offers.
-pub(crate) fn gpu_places(catalogue: &Catalogue) -> Vec<GpuPlace> {
-    let places = catalogue.gpu_places().into_iter();
-    places.map(|place| GpuPlace { model: place.model, name: place.name, pci: place.pci }).collect()
+/// Where the GPUs of the owner's choice are. Parts of one that is cut up have no place.
+pub(crate) fn gpu_places(catalogue: &Catalogue, gpus: &GpuChoice) -> Vec<GpuPlace> {
+    let found = catalogue.gpu_places();
+    let mut number = 0;
+    let mut chosen = Vec::new();
+    for device in catalogue.offered().iter().filter(|device| device.kind != DeviceKind::Cpu) {
+        let numbers = number..number + usize::from(device.count);
+        number = numbers.end;
+        let is_equal =
+            |place: &&Place| (&place.model, place.memory_mib) == (&device.model, device.memory_mib);
+        let places = numbers.zip(found.iter().filter(is_equal));
+        let wanted = places.filter(|(number, _)| gpus.contains(*number));
+        chosen.extend(wanted.map(|(_, place)| gpu_place(place.clone())));
+    }
+    chosen
+}
+
+fn gpu_place(place: Place) -> GpuPlace {
+    let Place { model, name, pci, memory_mib, access } = place;
+    let access = access.map(|access| {
+        let Access { files, variables, libraries } = access;
+        DeviceAccess { files, variables, libraries }
+    });
+    GpuPlace { model, name, pci, memory_mib, access }
+}
+
+/// Runs at once unless the owner says otherwise: one for each GPU, since a command that asks for
+/// one has it for itself; a few if there is none.
+pub(crate) fn slots(devices: &[Device]) -> u16 {
+    let gpus = devices.iter().filter(|device| device.kind == DeviceKind::Gpu);
+    let count = gpus.map(|device| device.count).fold(0, u16::saturating_add);
+    if count == 0 { SLOTS } else { count.min(SLOTS_MAX) }
 }
 
 /// What to do so that GPUs can show their memory.
@@ -91,11 +133,7 @@ pub(crate) fn devices(
             DeviceKind::Gpu | DeviceKind::Accelerator => {
                 let numbers = number..number + usize::from(device.count);
                 number = numbers.end;
-                let count = numbers.filter(|number| match gpus {
-                    GpuChoice::All => true,
-                    GpuChoice::None => false,
-                    GpuChoice::These(these) => these.contains(number),
-                });
+                let count = numbers.filter(|number| gpus.contains(*number));
                 device.count = u16::try_from(count.count()).unwrap_or(u16::MAX);
                 if device.count > 0 {
                     chosen.push(device);
@@ -134,5 +172,26 @@ impl OfferTerms {
             slots: self.slots.min(SLOTS_MAX),
             is_open,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slots;
+    use tg_types::{Device, DeviceKind, Features};
+
+    #[test]
+    fn node_takes_a_run_for_each_gpu_or_a_few() {
+        let device = |kind, count| Device {
+            kind,
+            model: "one".parse().expect("a name"),
+            memory_mib: 1,
+            count,
+            features: Features::NONE,
+        };
+        let (cpu, gpus) = (device(DeviceKind::Cpu, 1), device(DeviceKind::Gpu, 2));
+        assert_eq!(slots(&[cpu.clone()]), 4);
+        assert_eq!(slots(&[cpu.clone(), gpus.clone()]), 2);
+        assert_eq!(slots(&[cpu, gpus, device(DeviceKind::Gpu, u16::MAX)]), 256);
     }
 }

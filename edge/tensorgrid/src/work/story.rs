@@ -168,7 +168,7 @@ pub(crate) async fn providers(
         let devices = machine::devices(&catalogue, &gpus, PROVIDERS, features);
         let descriptor = terms.with(devices, true).map_err(|_| StoryError::NoDevice)?;
         let workshop = workshop.clone();
-        let gpus = machine::gpu_places(&catalogue);
+        let gpus = machine::gpu_places(&catalogue, &gpus);
         let stake = machine::STAKE;
         let plan = ProviderPlan { descriptor, gpus, stake, workshop, notes: None, cheats };
         let key = SecretKey::from_seed(crate::files::random()?);

@@ -357,6 +357,15 @@ fn gpu_in_software_shows_its_memory_and_computes_if_it_is_offered() {
     let run = ["run", text(&program), "-i", text(&input), "-o", text(&there), "--verify", "none"];
     home.run(&[&run[..], &["--gpu", "software"]].concat()).expect(0);
     assert_eq!(fs::read(&here).expect("written"), fs::read(&there).expect("written"));
+
+    // A command has the GPU for itself; two of them take turns.
+    let both = ["1", "2"].map(|number| {
+        network.detach_with(&["--gpu", "software"], &format!("sleep 0.3; echo {number}"))
+    });
+    for (job, said) in both.iter().zip(["1\n", "2\n"]) {
+        network.wait_settled(job, PATIENCE);
+        assert_eq!(home.run(&["logs", job]).expect(0).out, said);
+    }
     network.stop();
 }
 

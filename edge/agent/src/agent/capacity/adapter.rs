@@ -38,7 +38,7 @@ mod tests {
 
     fn place(model: &str, name: &str, pci: Option<&str>) -> GpuPlace {
         let model = model.parse().expect("a name");
-        GpuPlace { model, name: name.to_owned(), pci: pci.map(str::to_owned) }
+        GpuPlace::new(model, name.to_owned(), pci.map(str::to_owned))
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::job::prove;
 use crate::planted::planted;
 use crate::session::{Call, Session};
 use crate::slash::EVIDENCE_PER_BLOCK_MAX;
+use crate::weights::{self, Registration};
 use crate::{fee, program, seen};
 
 /// Checks a transaction and changes nothing.
@@ -28,6 +29,10 @@ pub(crate) fn check(session: &mut Session<'_>, tx: &CheckedTx) -> Result<(Call, 
     }
     if let Action::ProveResult { job, cost, shown, .. } = &body.action {
         prove::check_awaited(session, &body.sender, job, *cost, shown.as_slice().len())?;
+    }
+    if let Action::RegisterWeights { program, weights, cost, proof } = &body.action {
+        let (cost, proof) = (*cost, proof.as_slice());
+        weights::check_admissible(session, &Registration { program, weights, cost, proof })?;
     }
     program::check_limit(session, &body.sender, &body.action)?;
     let is_evidence = matches!(body.action, Action::SubmitEvidence { .. });

@@ -49,7 +49,7 @@ use crate::planted::planted;
 use crate::session::{Call, Session};
 use crate::totals::{Flow, Part};
 use crate::voucher::Vouched;
-use crate::{account, keys, node, program};
+use crate::{account, keys, node, program, weights};
 
 // Jobs of a transaction are told apart by a byte.
 const _: () = assert!(ARRAY_TASKS_MAX as usize <= 256 && JOBS_PER_TX_MAX <= 256);
@@ -120,6 +120,7 @@ fn take_in(
     if lots.iter().any(|lot| lot.spec.tier == Tier::Sync) {
         check_owners(session)?;
     }
+    let secrets = weights::reserved(session, &call.sender, lots.iter().map(|lot| lot.spec))?;
     let left = account::balance_less(session, call.slot, escrow)?;
     let rows = terms.iter().map(|(_, _, row)| *row).collect();
     let has_promise = lots.iter().any(|lot| lot.spec.promise.is_some());
@@ -134,6 +135,9 @@ fn take_in(
 
     account::set_balance(session, call.slot, left);
     session.totals.shift(Flow { from: Part::Balances, to: Part::Escrow, amount: escrow })?;
+    for (id, entry) in secrets {
+        session.tables.weights.put(id.as_bytes(), Some(entry))?;
+    }
     let mut ids = (0..=u8::MAX).map(|place| JobId::of(call.tx, place));
     for (lot, terms) in lots.iter().zip(terms) {
         for (place, job) in (0..).zip(ids.by_ref().take(lot.count.into())) {

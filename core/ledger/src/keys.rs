@@ -128,6 +128,11 @@ pub fn complaint(job: &JobId) -> StateKey {
     StateKey::new(Noun::Complaint, *job.as_bytes())
 }
 
+/// Secret weights that are registered, by the id of their commitment.
+pub fn weights(id: &Hash32) -> StateKey {
+    StateKey::new(Noun::Weights, *id.as_bytes())
+}
+
 pub(crate) fn program_piece_id(program: &Hash32, piece: u8) -> [u8; 32] {
     *tagged(PIECE, &[program.as_bytes(), &[piece]]).as_bytes()
 }

@@ -41,6 +41,7 @@ mod table;
 mod totals;
 mod view;
 mod voucher;
+mod weights;
 
 pub use absence::{AbsenceEntry, Seats, quorum};
 pub use account::{AccountEntry, Lanes};
@@ -83,3 +84,4 @@ pub use stake::{StakeEntry, UNBONDING_MAX, Unbonding, Unbondings};
 pub use totals::{Part, Totals};
 pub use view::{ChangeSet, Lookup, MemoryView, PartialView, View};
 pub use voucher::VOUCHER_SIGNATURES_PER_BLOCK_MAX;
+pub use weights::{WeightsEntry, check_registration};

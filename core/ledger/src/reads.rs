@@ -5,7 +5,7 @@
 
 use tg_types::genesis::ValidatorSeat;
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
-use tg_types::{Action, CheckedTx, Genesis, Height, Params, Tick, TxBody, Work};
+use tg_types::{Action, CheckedTx, Genesis, Height, JobSpec, Params, Tick, TxBody, Work};
 
 use crate::entry::key_of;
 use crate::job::QueueRow;
@@ -96,20 +96,16 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
             }
         }
         Action::SubmitJobs { specs, .. } => {
-            for spec in specs.as_slice() {
-                add_due(env.tick.plus(spec.expires_after).ok(), out);
-                if let Work::Tensor { program, .. } = &spec.work {
-                    out.push(keys::program(program));
-                }
-            }
+            specs.as_slice().iter().for_each(|spec| add_spec(env, spec, out));
         }
-        Action::SubmitArray { spec, .. } => {
-            add_due(env.tick.plus(spec.expires_after).ok(), out);
-        }
+        Action::SubmitArray { spec, .. } => add_spec(env, spec, out),
         Action::PutProgram { program, piece, .. } => {
             let draft = keys::draft_id(&body.sender, program);
             out.extend([keys::program(program), keys::draft(&body.sender, program)]);
             out.push(key_of::<PieceEntry>(keys::draft_piece_id(&draft, *piece)));
+        }
+        Action::RegisterWeights { program, weights, .. } => {
+            out.extend([keys::program(program), keys::weights(&weights.id())]);
         }
         Action::CommitResults { seals } | Action::CommitChecks { seals } => {
             add_list(ListOf::Commits(env.height), out);
@@ -136,6 +132,15 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
         }
         Action::SubmitEvidence { .. } => {}
     }
+}
+
+/// What taking a job in looks at.
+fn add_spec(env: &BlockEnv, spec: &JobSpec, out: &mut Vec<StateKey>) {
+    add_due(env.tick.plus(spec.expires_after).ok(), out);
+    if let Work::Tensor { program, .. } = &spec.work {
+        out.push(keys::program(program));
+    }
+    out.extend(spec.tier.secret_weights().map(|id| keys::weights(&id)));
 }
 
 /// The seats for which an account may speak.

@@ -39,6 +39,7 @@ use crate::stake::{self, StakeEntry};
 use crate::table::{Closed, Slot, Table};
 use crate::totals::Totals;
 use crate::view::{Lookup, View};
+use crate::weights::{self, Registration, WeightsEntry};
 
 /// Declares one table per noun, so that none is forgotten at the end of a block.
 macro_rules! tables {
@@ -86,6 +87,7 @@ tables! {
     pieces: PieceEntry,
     disputes: DisputeEntry,
     complaints: ComplaintEntry,
+    weights: WeightsEntry,
 }
 
 /// Who acts, and by which transaction.
@@ -272,6 +274,10 @@ impl<'a> Session<'a> {
                     call,
                     &Piece { program, piece: *piece, pieces: *pieces, bytes },
                 )?;
+            }
+            Action::RegisterWeights { program, weights, cost, proof } => {
+                let (cost, proof) = (*cost, proof.as_slice());
+                weights::register(self, call, &Registration { program, weights, cost, proof })?;
             }
             Action::CommitResults { seals } => run::commit(self, call, seals.as_slice())?,
             Action::RevealResults { results, vouchers } => {

@@ -301,6 +301,8 @@ crate::wire! {
         Draft = 18,
         /// A complaint that a package does not open.
         Complaint = 19,
+        /// Secret weights that are registered for a program.
+        Weights = 20,
     }
 }
 

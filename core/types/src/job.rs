@@ -98,6 +98,9 @@ wire! {
             /// The commitments to the inputs, one for every run that the job may have, by content:
             /// two proofs about one of them would show more than it can hide.
             inputs: Hash32,
+            /// Whether the weights are a secret of the job's owner, who has registered them.
+            /// Otherwise anybody who has them can make the same commitment.
+            is_secret: bool,
         } = 7,
     }
 }
@@ -107,7 +110,8 @@ impl Tier {
     pub const PROOF: Self = Self::Proof { weights: Hash32::new([0; 32]) };
 
     /// A proof that hides its numbers, before anybody has committed to any.
-    pub const ZK: Self = Self::Zk { weights: Hash32::new([0; 32]), inputs: Hash32::new([0; 32]) };
+    pub const ZK: Self =
+        Self::Zk { weights: Hash32::new([0; 32]), inputs: Hash32::new([0; 32]), is_secret: false };
 
     /// How the result of a run, counted from 0, is shown to be right in the block that accepts it;
     /// `None` if it is not.
@@ -115,8 +119,24 @@ impl Tier {
         match self {
             Self::Proof { weights } => Some(ShownBy::Proof { weights }),
             Self::Rerun => Some(ShownBy::Rerun),
-            Self::Zk { weights, inputs } => Some(ShownBy::Zk { weights, inputs, run }),
+            Self::Zk { weights, inputs, is_secret } => {
+                Some(ShownBy::Zk { weights, inputs, run, is_secret })
+            }
             Self::Trusted | Self::Audit | Self::Sync | Self::Redundant { .. } => None,
+        }
+    }
+
+    /// The registered weights that proofs of this tier are about; `None` if they are no secret.
+    pub const fn secret_weights(self) -> Option<Hash32> {
+        match self {
+            Self::Zk { weights, is_secret: true, .. } => Some(weights),
+            Self::Trusted
+            | Self::Audit
+            | Self::Sync
+            | Self::Redundant { .. }
+            | Self::Proof { .. }
+            | Self::Rerun
+            | Self::Zk { is_secret: false, .. } => None,
         }
     }
 
@@ -180,6 +200,9 @@ wire! {
             inputs: Hash32,
             /// Which run of the job it is, counted from 0.
             run: u8,
+            /// Whether the weights are registered: a commitment that hides them counts then, and
+            /// no other.
+            is_secret: bool,
         } = 3,
     }
 }

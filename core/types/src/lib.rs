@@ -25,6 +25,7 @@ pub mod tick;
 pub mod traits;
 pub mod tx;
 pub mod voucher;
+pub mod weights;
 
 pub use amount::{Amount, AmountError, Bps};
 pub use bounded::{Address, BoundError, Bytes, List, Name};
@@ -52,3 +53,4 @@ pub use traits::{
 };
 pub use tx::{Action, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError};
 pub use voucher::{PackageRef, Packages, SeatSignature, SeatSignatures, Voucher, Vouchers};
+pub use weights::{RegistrationClaim, SecretWeights};

@@ -158,6 +158,17 @@ reasons! {
         "A job whose owner keeps the key cannot be promised: it waits for its owner.";
     KeyInShares = 270, "key_in_shares",
         "Validators have shares of this job's key, so its owner cannot withhold it.";
+    WeightsExist = 271, "weights_exist", "Weights with this commitment are already registered.";
+    WeightsUnknown = 272, "weights_unknown",
+        "No secret weights with this commitment are registered for the program.";
+    WeightsNotOwned = 273, "weights_not_owned",
+        "The secret weights were registered by another account.";
+    WeightsSpent = 274, "weights_spent",
+        "Fewer proofs about the secret weights are left than the job may have runs.";
+    WeightsCountWrong = 275, "weights_count_wrong",
+        "A commitment to secret weights is for 2 to 256 proofs.";
+    RegistrationWrong = 276, "registration_wrong",
+        "The proof does not show that the weights fit the program.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";
@@ -255,6 +266,8 @@ reasons! {
         "A promised job cannot be done by its deadline any more; the escrow was refunded.";
     ClientCompensated = 378, "client_compensated",
         "The owner of the node that failed a promise paid its client.";
+    WeightsRegistered = 379, "weights_registered",
+        "Secret weights were shown to fit a program, and are registered for it.";
 }
 
 impl Encode for Reason {

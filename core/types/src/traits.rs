@@ -12,6 +12,7 @@ use crate::job::ShownBy;
 use crate::key::PublicKey;
 use crate::tick::Height;
 use crate::tx::ShownBytes;
+use crate::weights::RegistrationClaim;
 use crate::wire;
 
 /// Judges evidence that a validator voted for two things at once.
@@ -212,12 +213,14 @@ wire! {
         pub rerun: Option<u64>,
         /// A proof that hides inputs and outputs; absent if runs cannot be proven so.
         pub zk: Option<u64>,
+        /// A proof that secret weights fit; absent if they cannot be registered.
+        pub registration: Option<u64>,
     }
 }
 
 impl VerifyCosts {
     /// Nothing can be verified.
-    pub const NONE: Self = Self { proof: None, rerun: None, zk: None };
+    pub const NONE: Self = Self { proof: None, rerun: None, zk: None, registration: None };
 
     /// What it takes if a result is shown that way.
     pub const fn by(&self, by: ShownBy) -> Option<u64> {
@@ -239,6 +242,10 @@ pub trait ResultVerifier: Send + Sync {
     /// Whether this shows that the claim is right. Takes no longer than its cost and the reading of
     /// its arguments.
     fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool;
+
+    /// Whether this proves that secret weights fit their program. Takes no longer than its cost and
+    /// the reading of its arguments.
+    fn verify_registration(&self, program: &[u8], claim: &RegistrationClaim, proof: &[u8]) -> bool;
 }
 
 /// How far a dispute has come, and what is to decide it.
@@ -311,6 +318,10 @@ impl ResultVerifier for NoPrograms {
     }
 
     fn verify(&self, _program: &[u8], _claim: &ResultClaim, _shown: &[u8]) -> bool {
+        false
+    }
+
+    fn verify_registration(&self, _: &[u8], _: &RegistrationClaim, _: &[u8]) -> bool {
         false
     }
 }

@@ -5,9 +5,10 @@ use std::borrow::Borrow;
 use std::io::Read;
 use std::sync::Arc;
 use tg_gateway::package::Parts;
-use tg_gateway::{PackageError, TensorInputs};
+use tg_gateway::{PackageError, TensorInputs, WeightsSecret};
 use tg_proof::court::CourtError;
 use tg_proof::court::hidden::{self, Committer};
+use tg_proof::court::secret::{self, SecretKey};
 use tg_tensor::commit::Salt;
 use tg_tensor::program::Spec;
 use tg_tensor::trace::{
@@ -93,6 +94,7 @@ pub struct TensorRun {
     inputs_salt: Salt,
     operations: Vec<Tensor>,
     trace: Trace,
+    secret: Option<WeightsSecret>,
 }
 
 impl TensorRun {
@@ -107,13 +109,13 @@ impl TensorRun {
         engine: &Engine,
     ) -> Result<Self, TensorRunError> {
         let (model, inputs) = check_inputs(package.borrow(), work)?;
-        let secret = package.borrow().salt;
+        let TensorInputs { salt, secret, .. } = *package.borrow();
         drop(package);
-        let (inputs_salt, salt) = (Salt::new(secret), trace_salt(&secret));
+        let (inputs_salt, salt) = (Salt::new(salt), trace_salt(&salt));
         let model = Arc::new(model);
         let operations = engine.runner(&model).run_keeping(&inputs)?;
         let trace = Trace::of(model.program(), salt, &operations)?;
-        Ok(Self { model, inputs, inputs_salt, operations, trace })
+        Ok(Self { model, inputs, inputs_salt, operations, trace, secret })
     }
 
     /// All that is known of the run.
@@ -188,6 +190,12 @@ impl TensorRun {
         self.inputs_salt.secret().copied().unwrap_or_default()
     }
 
+    /// What makes the commitment to the weights, if they are a secret of the job's owner.
+    #[must_use]
+    pub fn weights_secret(&self) -> Option<SecretKey> {
+        self.secret.map(|WeightsSecret { seed, proofs }| SecretKey { seed, proofs })
+    }
+
     /// A lie for demonstrations: the same run with one number of the last operation changed, as
     /// somebody would hand in who did not compute it.
     ///
@@ -220,15 +228,18 @@ pub fn check_inputs(
     package: &TensorInputs,
     work: &Work,
 ) -> Result<(Model, Vec<Tensor>), TensorRunError> {
-    let Work::Tensor { program, weights, inputs: root, salt: mark } = work else {
+    let Work::Tensor { program, weights, inputs: inputs_named, salt: mark } = work else {
         return Err(TensorRunError::OtherWork);
     };
     let model = Model::from_bytes(package.model.as_slice())?;
-    if model.id() != *program || model.weights_root() != *weights {
+    let root = model.weights_root();
+    // Of secret weights the chain does not even have the root.
+    let named = package.secret.map_or(root, |_| secret::name(&root, &package.salt));
+    if model.id() != *program || named != *weights {
         return Err(TensorRunError::OtherWork);
     }
     let inputs = read_inputs(&model, package)?;
-    let is_named = inputs_root(&inputs, &Salt::new(package.salt)) == *root
+    let is_named = inputs_root(&inputs, &Salt::new(package.salt)) == *inputs_named
         && trace_salt(&package.salt).mark() == *mark;
     if is_named { Ok((model, inputs)) } else { Err(TensorRunError::OtherWork) }
 }

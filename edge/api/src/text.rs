@@ -154,7 +154,7 @@ impl OneText for JobPlace {
 }
 
 /// All nouns, in the order of their tags.
-const NOUNS: [(Noun, &str); 20] = [
+const NOUNS: [(Noun, &str); 21] = [
     (Noun::Totals, "totals"),
     (Noun::Account, "account"),
     (Noun::Seen, "seen"),
@@ -175,6 +175,7 @@ const NOUNS: [(Noun, &str); 20] = [
     (Noun::Piece, "piece"),
     (Noun::Draft, "draft"),
     (Noun::Complaint, "complaint"),
+    (Noun::Weights, "weights"),
 ];
 
 impl OneText for Noun {

@@ -17,7 +17,9 @@ pub use work::{CheckView, DeviceView, JobView, NodeView, RunView};
 use crate::text::{Hex, Number, OneText as _, Text, Tgrid, Units};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tg_ledger::{AccountEntry, JobEntry, NodeEntry, StakeEntry, Totals, ValidatorEntry};
+use tg_ledger::{
+    AccountEntry, JobEntry, NodeEntry, StakeEntry, Totals, ValidatorEntry, WeightsEntry,
+};
 use tg_types::{
     AccountId, Action, Amount, DecodeError, Event, Hash32, Header, HeaderDigest, Height, Lane,
     Nonce, Noun, Reason, Receipt, SignedTx, StateKey, Status, Tick, TxId,
@@ -162,6 +164,7 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::FeesShared { .. } => moves(event, list),
         Event::AbsenceReported { .. } | Event::BeaconRecorded { .. } => seen(event, list),
         Event::ProgramRecorded { .. }
+        | Event::WeightsRegistered { .. }
         | Event::JobQueued { .. }
         | Event::JobCancelled { .. }
         | Event::JobExpired { .. }
@@ -389,6 +392,11 @@ fn action_details(action: &Action) -> (&'static str, Details) {
             let listed = list.text("job", job).number("cost", *cost);
             ("prove_result", listed.number("shown_bytes", length(shown.as_slice())))
         }
+        Action::RegisterWeights { program, weights, cost, proof } => {
+            let listed = list.text("program", program).text("weights", &weights.id());
+            let listed = listed.number("proofs", weights.proofs).number("cost", *cost);
+            ("register_weights", listed.number("shown_bytes", length(proof.as_slice())))
+        }
         Action::GiveUp { job, failure } => {
             ("give_up", list.text("job", job).text("failure", &failure.name()))
         }
@@ -574,6 +582,30 @@ impl From<&ValidatorEntry> for SeatView {
     }
 }
 
+/// Secret weights that are registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WeightsView {
+    /// The program that they fit.
+    pub program: Text<Hash32>,
+    /// Whose they are.
+    pub owner: Text<AccountId>,
+    /// The block in which they were registered.
+    pub height: Number<Height>,
+    /// How many proofs their commitment is for, the registration included.
+    pub proofs: u16,
+    /// How many of these are left for further jobs.
+    pub left: u16,
+}
+
+impl From<&WeightsEntry> for WeightsView {
+    fn from(entry: &WeightsEntry) -> Self {
+        let WeightsEntry { program, owner, height, proofs, left } = *entry;
+        let (program, owner, height) = (Text(program), Text(owner), Number(height));
+        Self { program, owner, height, proofs, left }
+    }
+}
+
 /// An entry of the state, as far as it has a readable form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -590,6 +622,8 @@ pub enum EntryView {
     Job(JobView),
     /// A validator's seat.
     Validator(SeatView),
+    /// Secret weights.
+    Weights(WeightsView),
     /// Bytes that only the ledger reads.
     Opaque,
 }
@@ -607,6 +641,7 @@ impl EntryView {
             Noun::Node => Self::Node((&NodeEntry::from_bytes(bytes)?).into()),
             Noun::Job => Self::Job((&JobEntry::from_bytes(bytes)?).into()),
             Noun::Validator => Self::Validator((&ValidatorEntry::from_bytes(bytes)?).into()),
+            Noun::Weights => Self::Weights((&WeightsEntry::from_bytes(bytes)?).into()),
             Noun::Seen
             | Noun::Due
             | Noun::Headers
@@ -649,6 +684,10 @@ impl EntryView {
                 Some(height) => format!("{}'s seat was slashed at height {height}.", seat.owner),
                 None => format!("{} has the seat and was never slashed.", seat.owner),
             },
+            Self::Weights(weights) => format!(
+                "{} registered these weights for program {}; {} of {} proofs are left.",
+                weights.owner, weights.program, weights.left, weights.proofs
+            ),
             Self::Opaque => "The entry has no readable form; its bytes are proven.".to_owned(),
         }
     }

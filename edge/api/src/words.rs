@@ -120,6 +120,7 @@ impl Line {
             | Event::FeesShared { .. }
             | Event::BeaconRecorded { .. }
             | Event::ProgramRecorded { .. }
+            | Event::WeightsRegistered { .. }
             | Event::CapacityCommitted { .. }
             | Event::CapacityShown { .. } => None,
         }
@@ -176,7 +177,13 @@ fn shown_by(by: ShownBy) -> &'static str {
     match by {
         ShownBy::Proof { .. } => "every validator verified its proof.",
         ShownBy::Rerun => "every validator ran the program itself.",
-        ShownBy::Zk { .. } => "every validator verified its proof, which shows no data.",
+        ShownBy::Zk { is_secret: false, .. } => {
+            "every validator verified its proof, which shows no data."
+        }
+        ShownBy::Zk { is_secret: true, .. } => {
+            "every validator verified its proof, which shows neither data nor the registered \
+             weights."
+        }
     }
 }
 

@@ -18,7 +18,10 @@ use crate::{
 use bytes::Bytes;
 use std::{collections::BTreeMap, sync::Arc};
 use tg_bft::handle::{Node, ScannedEntry, Stopped};
-use tg_ledger::{AccountEntry, Cursor, JobEntry, Totals, check_shown, fee_floor, keys};
+use tg_ledger::{
+    AccountEntry, Cursor, JobEntry, ProgramEntry, Totals, WeightsEntry, check_registration,
+    check_shown, fee_floor, keys,
+};
 use tg_types::{
     codec::{Decode, DecodeError},
     genesis::Genesis,
@@ -246,13 +249,17 @@ impl Chain {
         let mut awaited = Vec::with_capacity(txs.len());
         for tx in txs {
             let body = tx.body();
-            let Action::ProveResult { job, shown, .. } = &body.action else {
-                awaited.push(Ok(()));
-                continue;
-            };
-            let node = NodeId::new(*body.sender.as_bytes());
-            let entry: Option<JobEntry> = self.entry(keys::job(job)).await?;
-            awaited.push(check_shown(entry.as_ref(), &node, shown.as_slice().len()));
+            awaited.push(if let Action::ProveResult { job, shown, .. } = &body.action {
+                let node = NodeId::new(*body.sender.as_bytes());
+                let entry: Option<JobEntry> = self.entry(keys::job(job)).await?;
+                check_shown(entry.as_ref(), &node, shown.as_slice().len())
+            } else if let Action::RegisterWeights { program, weights, cost, .. } = &body.action {
+                let program: Option<ProgramEntry> = self.entry(keys::program(program)).await?;
+                let known: Option<WeightsEntry> = self.entry(keys::weights(&weights.id())).await?;
+                check_registration(program.as_ref(), known.as_ref(), weights, *cost)
+            } else {
+                Ok(())
+            });
         }
         Ok(awaited)
     }

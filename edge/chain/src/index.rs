@@ -292,6 +292,7 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::FeesShared { .. }
         | Event::BeaconRecorded { .. }
         | Event::ProgramRecorded { .. }
+        | Event::WeightsRegistered { .. }
         | Event::ResultUnchecked { .. }
         | Event::ResultNotDrawn { .. }
         | Event::DisputeOpened { .. }

@@ -34,7 +34,7 @@ pub use desk::KeyDesk;
 pub use door::{Door, DoorConfig, DoorError};
 pub use key::KeyOrder;
 pub use local::LocalPackage;
-pub use package::{Holders, Lock, Package, PackageError, Seal, TensorInputs};
+pub use package::{Holders, Lock, Package, PackageError, Seal, TensorInputs, WeightsSecret};
 pub use stream::Plain;
 pub use task::{TaskInputs, TaskOutput};
 pub use tg_types::KeyEscrow;

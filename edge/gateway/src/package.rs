@@ -149,6 +149,25 @@ pub struct TensorInputs {
     pub model: Vec<u8>,
     /// The inputs, one after the other, as bytes of tensors.
     pub inputs: Vec<Vec<u8>>,
+    /// What makes the commitment to the weights, if they are a secret of the job's owner.
+    pub secret: Option<WeightsSecret>,
+}
+
+wire! {
+    /// What makes the commitment to secret weights, for whoever is to prove a run with them.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub struct WeightsSecret {
+        /// Its seed.
+        pub seed: [u8; 32],
+        /// How many proofs it is for.
+        pub proofs: u16,
+    }
+}
+
+impl std::fmt::Debug for WeightsSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WeightsSecret").field("proofs", &self.proofs).finish_non_exhaustive()
+    }
 }
 
 wire! {
@@ -160,6 +179,7 @@ wire! {
         tier: Tier,
         model_bytes: u64,
         inputs_bytes: Several<u64, BLOBS_MAX>,
+        secret: Option<WeightsSecret>,
     }
 }
 
@@ -171,6 +191,7 @@ impl TensorInputs {
             tier: self.tier,
             model_bytes: length(&self.model),
             inputs_bytes: Several::new(self.inputs.iter().map(|it| length(it)).collect())?,
+            secret: self.secret,
         })
     }
 
@@ -189,13 +210,13 @@ impl TensorInputs {
     /// If it is something else, or does not fit into memory.
     pub fn read(from: &mut dyn Read, package_bytes: u64) -> Result<Self, PackageError> {
         let head: TensorHead = read_head(from, HEAD_BYTES_MAX)?;
-        let TensorHead { salt, result_to, tier, model_bytes, inputs_bytes } = head;
+        let TensorHead { salt, result_to, tier, model_bytes, inputs_bytes, secret } = head;
         let lengths = inputs_bytes.as_slice();
         check_parts(lengths.iter().chain([&model_bytes]), package_bytes)?;
         let model = read_bytes(from, model_bytes)?;
         let inputs = lengths.iter().map(|it| read_bytes(from, *it)).collect::<Result<_, _>>()?;
         expect_end(from)?;
-        Ok(Self { salt, result_to, tier, model, inputs })
+        Ok(Self { salt, result_to, tier, model, inputs, secret })
     }
 }
 

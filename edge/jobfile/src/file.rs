@@ -42,6 +42,8 @@ pub struct JobFile {
     pub run_max: Option<Span>,
     /// When the result must be there.
     pub deadline: Option<Deadline>,
+    /// Whether the weights are a secret that is registered.
+    pub secret_weights: bool,
     /// Whether that is to be promised: if it cannot be, the job is not wanted.
     pub promise: bool,
     /// How urgent it is.
@@ -305,6 +307,7 @@ impl JobFile {
             public: None,
             run_max: None,
             deadline: None,
+            secret_weights: false,
             promise: false,
             priority: None,
         }

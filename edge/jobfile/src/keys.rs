@@ -49,6 +49,10 @@ pub(crate) const TOP: Section = Section {
         key("public", "what anybody may read: data (inputs and outputs), or all (weights as well)"),
         key("run_max", "how long one run may take"),
         key("deadline", "when the result must be there"),
+        key(
+            "secret_weights",
+            "whether the weights are a secret that is registered; for verify: zk",
+        ),
         key("promise", "whether the deadline is to be promised, or the job not wanted"),
         key("priority", "how urgent it is, from 0 to 3: each step doubles what a run is paid"),
         key("network", "whether the command may use the network"),

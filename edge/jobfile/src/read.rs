@@ -46,6 +46,7 @@ pub(crate) fn job(text: &str) -> Result<JobFile, Located> {
     job.public = top.scalar("public")?;
     job.run_max = top.scalar("run_max")?;
     job.deadline = top.scalar("deadline")?;
+    job.secret_weights = top.scalar("secret_weights")?.unwrap_or(false);
     job.promise = top.scalar("promise")?.unwrap_or(false);
     job.priority = top.scalar("priority")?;
     Ok(job)

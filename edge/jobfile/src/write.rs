@@ -82,6 +82,7 @@ fn rest(page: &mut Page, job: &JobFile) {
     page.shown("public", job.public.map(Public::word));
     page.shown("run_max", job.run_max);
     page.shown("deadline", job.deadline);
+    page.shown("secret_weights", job.secret_weights.then_some(true));
     page.shown("promise", job.promise.then_some(true));
     page.shown("priority", job.priority);
     if let Work::Task(task) = &job.work

@@ -24,6 +24,9 @@ use tg_types::{
     tx::{Action, Lane, SignedTx},
 };
 
+/// Whose transaction an event is from, and what it asked for; `None` if the block did it by itself.
+type By<'a> = Option<(AccountId, &'a Action)>;
+
 /// Money at stake of one account.
 #[derive(Clone, Copy, Debug, Default)]
 struct StakeBook {
@@ -174,26 +177,14 @@ impl Audit {
     }
 
     /// Counts and books an event.
-    fn book_event(
-        &mut self,
-        genesis: &Genesis,
-        by: Option<(AccountId, &Action)>,
-        event: &Event,
-        found: &mut Violations,
-    ) {
+    fn book_event(&mut self, genesis: &Genesis, by: By<'_>, event: &Event, found: &mut Violations) {
         *self.counts.entry(event.reason().code()).or_default() += 1;
         self.book_one(genesis, by, event, found);
     }
 
     /// Books what an event says. Nobody complains in a simulated network; bonds that moved would
     /// show in the totals.
-    fn book_one(
-        &mut self,
-        genesis: &Genesis,
-        by: Option<(AccountId, &Action)>,
-        event: &Event,
-        found: &mut Violations,
-    ) {
+    fn book_one(&mut self, genesis: &Genesis, by: By<'_>, event: &Event, found: &mut Violations) {
         match event {
             Event::AccountCredited { account, amount } => self.pay(account, units(*amount)),
             Event::Transferred { from, to, amount } => self.shift(from, to, units(*amount)),
@@ -236,6 +227,7 @@ impl Audit {
             | Event::ClaimPicked { .. } => self.jobs.note(event, by.map(|(it, _)| it), found),
             Event::AbsenceReported { .. }
             | Event::BeaconRecorded { .. }
+            | Event::WeightsRegistered { .. }
             | Event::ResultNotDrawn { .. }
             | Event::KeyLacked { .. }
             | Event::ResultUnchecked { .. }
@@ -486,7 +478,7 @@ impl Audit {
     /// A node is absent only when a quorum of seats missed it in one epoch.
     fn book_absence(
         &mut self,
-        by: Option<(AccountId, &Action)>,
+        by: By<'_>,
         (node, event): (&NodeId, &Event),
         found: &mut Violations,
     ) {

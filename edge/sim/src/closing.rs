@@ -19,7 +19,7 @@ use tg_types::{
 };
 
 /// Nouns of the state, which are scanned one by one.
-const NOUNS: [Noun; 20] = [
+const NOUNS: [Noun; 21] = [
     Noun::Totals,
     Noun::Account,
     Noun::Seen,
@@ -40,6 +40,7 @@ const NOUNS: [Noun; 20] = [
     Noun::Piece,
     Noun::Draft,
     Noun::Complaint,
+    Noun::Weights,
 ];
 
 /// Entries of one noun; a run has far fewer.

@@ -8,6 +8,7 @@ use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, ComplaintEntry, Cursor, DisputeEntry, DraftEntry,
     DueHead, DuePage, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, MemoryView, NodeEntry,
     ParamsEntry, PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+    WeightsEntry,
 };
 use tg_types::{
     codec::{Decode, Encode},
@@ -95,6 +96,7 @@ impl Scan {
                 self.complaints.extend(read(key, bytes, found).map(|entry| (job, entry)));
             }
             Noun::List => self.add_list(key, bytes, found),
+            Noun::Weights => drop(read::<WeightsEntry>(key, bytes, found)),
             Noun::Program => drop(read::<ProgramEntry>(key, bytes, found)),
             Noun::Piece => drop(read::<PieceEntry>(key, bytes, found)),
             Noun::Draft => drop(read::<DraftEntry>(key, bytes, found)),

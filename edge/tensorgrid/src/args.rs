@@ -420,6 +420,18 @@ pub(crate) struct ProveArguments {
     /// File for the proof; only figures are printed without
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// What the proof does not show: data (inputs and outputs), or all (secret weights as well)
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) hide: Option<Hide>,
+}
+
+/// What a proof does not show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Hide {
+    /// Inputs and outputs.
+    Data,
+    /// Weights as well, which `model commit` has committed to.
+    All,
 }
 
 /// `verify`

@@ -42,7 +42,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::Ticket(rpc) => ticket::run(&rpc, printer),
         Command::Status(rpc) => look::status(&rpc, printer),
         Command::Nodes(rpc, limit) => look::nodes(&rpc, limit, printer),
-        Command::Prove(arguments) => prove::run(&arguments, printer),
+        Command::Prove(keys, arguments) => prove::run(&keys, &arguments, printer),
         Command::Verify(settings) => verify::run(&settings, printer),
         Command::Save(settings) => documents::run(&settings, printer),
         Command::Events(rpc, count) => events::run(&rpc, count, printer),
@@ -53,7 +53,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
             earnings::run(&way, &state, &arguments, printer)
         }
         Command::Import(arguments) => import::run(&arguments, printer),
-        Command::Model(arguments) => model::run(&arguments, printer),
+        Command::Model(way, arguments) => model::run(&way, &arguments, printer),
         Command::BenchChain(settings) => bench::run(&settings, printer),
         Command::BenchJobs(arguments) => bench::jobs::run(&arguments, printer),
         Command::BenchJct(arguments) => bench::jct::run(&arguments, printer),

@@ -22,6 +22,7 @@ mod network;
 mod node;
 mod passphrase;
 mod printer;
+mod secrets;
 mod settings;
 mod stop;
 mod work;

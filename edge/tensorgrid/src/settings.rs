@@ -256,7 +256,7 @@ pub(crate) enum Command {
     Ticket(Rpc),
     Status(Rpc),
     Nodes(Rpc, u32),
-    Prove(ProveArguments),
+    Prove(PathBuf, ProveArguments),
     Verify(VerifySettings),
     Save(SaveSettings),
     Events(Rpc, Option<u64>),
@@ -265,7 +265,7 @@ pub(crate) enum Command {
     Doctor(DoctorArguments, Keystore),
     Earnings(Way, PathBuf, EarningsArguments),
     Import(ImportJobArguments),
-    Model(ModelArguments),
+    Model(Way, ModelArguments),
     BenchChain(BenchSettings),
     BenchProof(BenchProofArguments),
     BenchTensor(BenchTensorArguments),
@@ -358,7 +358,7 @@ impl Settings {
             CommandArguments::Ticket => Command::Ticket(rpc),
             CommandArguments::Status => Command::Status(rpc),
             CommandArguments::Nodes(nodes) => Command::Nodes(rpc, nodes.limit),
-            CommandArguments::Prove(prove) => Command::Prove(prove),
+            CommandArguments::Prove(prove) => Command::Prove(homes.keys, prove),
             CommandArguments::Verify(VerifyArguments { file, network, explain }) => {
                 Command::Verify(VerifySettings { file, network, explain })
             }
@@ -392,7 +392,7 @@ impl Settings {
                 Command::Earnings(homes.way(join), state, earnings)
             }
             CommandArguments::Import(import) => Command::Import(import),
-            CommandArguments::Model(model) => Command::Model(model),
+            CommandArguments::Model(model) => Command::Model(homes.way(join), model),
             CommandArguments::Bench(bench) => bench_command(bench),
         };
         Ok(Self { log: log_level()?, command })

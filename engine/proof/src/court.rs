@@ -7,12 +7,14 @@
 //! than that is none that can be proven here.
 
 pub mod hidden;
+pub mod secret;
 
 mod plans;
 
 use crate::error::VerifyError;
 use crate::hiding::HidingSetup;
 use crate::plan::{PLANNING_STEPS_MAX, PlanError, steps};
+use crate::register::{RegisterError, Registry};
 use crate::security::Report;
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::Statement;
@@ -29,8 +31,8 @@ use tg_tensor::{MAGIC, Model, ModelError, Options, RunError, Runner, Tensor, Ten
 use tg_types::hash::sha256;
 use tg_types::tx::SHOWN_OPENLY_BYTES_MAX;
 use tg_types::{
-    Bytes, Decode as _, DecodeError, Encode as _, GenesisHash, Hash32, JobId, NodeId, ResultClaim,
-    ResultVerifier, ShownBy, VerifyCosts, wire,
+    Bytes, Decode as _, DecodeError, Encode as _, GenesisHash, Hash32, JobId, NodeId,
+    RegistrationClaim, ResultClaim, ResultVerifier, ShownBy, VerifyCosts, wire,
 };
 
 /// Verdicts that are remembered: a block is executed several times, by its proposer and for every
@@ -125,6 +127,12 @@ pub enum CourtError {
     /// The weights do not fit the program.
     #[error("weights do not fit the program")]
     Weights(#[from] ModelError),
+    /// It is not shown that secret weights fit the program.
+    #[error("secret weights are not shown to fit the program")]
+    Registration(#[from] RegisterError),
+    /// A commitment to secret weights is for too few or too many proofs.
+    #[error("a commitment for {0} proofs is not counted")]
+    Count(u16),
     /// The program does not run.
     #[error("program does not run")]
     Run(#[from] RunError),
@@ -211,8 +219,8 @@ fn verify_with(
     if program.id() != claim.program {
         return Err(CourtError::Other("programs"));
     }
-    if let ShownBy::Zk { weights, inputs, run } = claim.by {
-        let claimed = hidden::Claimed { claim, weights, inputs, run };
+    if let ShownBy::Zk { weights, inputs, run, is_secret } = claim.by {
+        let claimed = hidden::Claimed { claim, weights, inputs, run, is_secret };
         return hidden::verify(&planned.hidden, &program, &claimed, shown);
     }
     let shown = Shown::from_bytes(shown)?;
@@ -334,7 +342,9 @@ fn costs_with(planned: &Planned, program: &Program) -> VerifyCosts {
     let rerun = fits.then(|| rerun_cost(program, bytes as u64));
     let committer = hidden::Committer::planned(&planned.hidden, program).ok();
     let zk = committer.map(|committer| committer.cost(program));
-    VerifyCosts { proof, rerun, zk }
+    let registry = zk.and_then(|_| secret::registry(&planned.registries, program).ok());
+    let registration = registry.map(|registry| secret::cost(&registry));
+    VerifyCosts { proof, rerun, zk, registration }
 }
 
 /// Microseconds to verify a proof about so many look-ups and reads: queries and hashes, which are
@@ -510,6 +520,7 @@ pub struct Court {
 struct Planned {
     open: Plans<Setup>,
     hidden: Plans<HidingSetup>,
+    registries: Plans<Registry>,
 }
 
 #[derive(Debug, Default)]
@@ -561,6 +572,16 @@ impl ResultVerifier for Court {
             return *verdict;
         }
         let verdict = verify_with(&self.planned, program, claim, shown).is_ok();
+        self.remembered().keep(key, verdict);
+        verdict
+    }
+
+    fn verify_registration(&self, program: &[u8], claim: &RegistrationClaim, proof: &[u8]) -> bool {
+        let key = sha256(&[b"registration", &claim.to_bytes(), proof]);
+        if let Some(verdict) = self.remembered().verdicts.get(&key) {
+            return *verdict;
+        }
+        let verdict = secret::verify_with(&self.planned.registries, program, claim, proof).is_ok();
         self.remembered().keep(key, verdict);
         verdict
     }

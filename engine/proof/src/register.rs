@@ -28,8 +28,8 @@ use crate::statement::{Mode, Statement};
 use crate::verify::Verifier;
 use program::Registered;
 use std::sync::Arc;
-use tg_tensor::Model;
 use tg_tensor::program::{Program, ProgramId};
+use tg_tensor::{Model, Tensor};
 use tg_types::hash::{Tag, tagged};
 
 const REGISTER_TAG: Tag = Tag::new("tensorgrid/proof-register");
@@ -117,7 +117,50 @@ fn hiding_setup(
     let hidden = Hidden { run: true, inputs: false, outputs: false };
     let plan = build_pinned(about, registered.pins.clone(), hidden)?;
     let secrecy = Secrecy { inputs: false, outputs: false, weights: Some(openings) };
-    HidingSetup::of(plan, id(program), None, secrecy)
+    HidingSetup::of(Arc::new(plan), id(program), None, secrecy)
+}
+
+/// What the verifier of hiding registrations derives of a program, for any number of proofs.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    setup: HidingSetup,
+    outputs: Vec<Tensor>,
+}
+
+impl Registry {
+    /// The one for a program, if the program that is proven instead passes a test before it is
+    /// planned.
+    pub(crate) fn new(
+        program: &Program,
+        is_allowed: impl FnOnce(&Program) -> bool,
+        openings_max: u16,
+    ) -> Result<Option<Self>, PlanError> {
+        let registered = Registered::new(program)?;
+        if !is_allowed(&registered.program) {
+            return Ok(None);
+        }
+        let setup = hiding_setup(program, &registered, openings_max)?;
+        Ok(Some(Self { setup, outputs: registered.outputs }))
+    }
+
+    /// What is derived of the program that is proven instead.
+    pub(crate) fn setup(&self) -> &HidingSetup {
+        &self.setup
+    }
+
+    /// Verifies that the weights behind a commitment fit.
+    pub(crate) fn verify(
+        &self,
+        weights: &HiddenWeights,
+        context: Vec<u8>,
+        proof: &[u8],
+    ) -> Result<Report, RegisterError> {
+        let setup = self.setup.for_openings(weights.openings)?;
+        let inputs = Tensors::Shown(vec![Vec::new()]);
+        let outputs = Tensors::Shown(vec![self.outputs.clone()]);
+        let statement = ZkStatement { inputs, outputs, context };
+        Ok(ZkVerifier::with(Arc::new(setup), *weights).verify(&statement, proof)?.clone())
+    }
 }
 
 /// The id that stands for the registration of a program's weights in statements.

@@ -345,6 +345,7 @@ pub(crate) fn keys_around(entry: &JobEntry, out: &mut Vec<StateKey>) {
     if let Work::Tensor { program, .. } = &entry.spec.work {
         out.push(keys::program(program));
     }
+    out.extend(entry.spec.tier.secret_weights().map(|id| keys::weights(&id)));
     let page = entry.queue_place.map(|place| place / LIST_PAGE_MAX);
     out.extend(page.map(|page| keys::list_page(ListOf::Queue(entry.row), page)));
     promise::keys_around(&entry.promise, out);

@@ -14,7 +14,7 @@ use crate::planted::planted;
 use crate::session::Session;
 use crate::table::Slot;
 use crate::totals::{Flow, Part};
-use crate::{account, keys, node};
+use crate::{account, keys, node, weights};
 
 /// Pays the runs that are left and the checks that passed, and gives the rest back.
 pub(crate) fn accept(session: &mut Session<'_>, job: &JobId, entry: JobEntry) -> Result<(), Stop> {
@@ -174,6 +174,7 @@ fn finish(
     status: JobStatus,
 ) -> Result<(), Stop> {
     place::dequeue(session, &mut entry)?;
+    weights::give_back(session, &entry)?;
     promise::finish(session, job, &mut entry, status)?;
     if !planted!(session.rules, KeepEscrow) {
         entry.escrow = Amount::ZERO;

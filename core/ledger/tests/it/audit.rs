@@ -7,8 +7,8 @@ use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, ComplaintEntry, Cursor, DisputeEntry,
     DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead,
     ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry, Promise,
-    QueueRow, SLOT_MARGIN, SeenEntry, StakeEntry, Totals, ValidatorEntry, charges, keys,
-    rest_of_run, slot_length,
+    QueueRow, SLOT_MARGIN, SeenEntry, StakeEntry, Totals, ValidatorEntry, WeightsEntry, charges,
+    keys, rest_of_run, slot_length,
 };
 use tg_scheduler::slots::{KeptSlot, Span, busiest};
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
@@ -27,6 +27,7 @@ pub(crate) fn audit(world: &World) {
     found.check_exposure();
     found.check_nodes();
     found.check_kept(world);
+    found.check_weights(world);
     found.lists.check(world, &found);
     assert_eq!(found.pieces, found.pieces_expected, "pieces belong to programs or drafts");
     found.due.check(world, &found);
@@ -41,6 +42,7 @@ struct Found {
     jobs: BTreeMap<JobId, JobEntry>,
     disputes: BTreeMap<JobId, DisputeEntry>,
     complaints: BTreeMap<JobId, ComplaintEntry>,
+    weights: BTreeMap<Hash32, WeightsEntry>,
     pieces: u32,
     pieces_expected: u32,
     lists: Lists,
@@ -88,6 +90,9 @@ impl Found {
                 let complaint: ComplaintEntry = decoded(bytes);
                 add(&mut totals.escrow, complaint.bond);
                 self.complaints.insert(JobId::new(key.id()), complaint);
+            }
+            Noun::Weights => {
+                self.weights.insert(Hash32::new(key.id()), decoded(bytes));
             }
             Noun::Due => self.due.add(key, bytes),
             Noun::List => self.lists.add(key, bytes),
@@ -159,6 +164,26 @@ impl Found {
             assert!(!is_about_result || job.status == JobStatus::Settled, "what was paid for");
             let bond = if complaint.is_open() { params.jobs.complaint_bond } else { Amount::ZERO };
             assert_eq!(complaint.bond, bond, "bond of the complaint about {id}");
+        }
+    }
+
+    /// No more proofs about secret weights can be made than their commitment is for: what is left,
+    /// what open jobs may need, and what jobs that are still known may have used.
+    fn check_weights(&self, world: &World) {
+        let runs_max = u64::from(world.rules.genesis.params().jobs.runs_max());
+        let mut taken: BTreeMap<Hash32, u64> = BTreeMap::new();
+        for (id, job) in &self.jobs {
+            let Some(weights) = job.spec.tier.secret_weights() else { continue };
+            let placed = job.runs.as_slice().len() as u64;
+            assert!(placed <= runs_max, "runs of {id}");
+            let known = self.weights.get(&weights).expect("jobs name registered weights");
+            assert_eq!(known.owner, job.owner, "weights of {id}");
+            let is_final = job.status.is_final();
+            *taken.entry(weights).or_default() += if is_final { placed } else { runs_max };
+        }
+        for (id, known) in &self.weights {
+            let sum = 1 + u64::from(known.left) + taken.get(id).copied().unwrap_or(0);
+            assert!(sum <= known.proofs.into(), "{sum} proofs of {} about {id}", known.proofs);
         }
     }
 

@@ -1,18 +1,21 @@
 //! The byte forms of entries: one per value, bounded, and kept as they are.
 
 use crate::fleet::*;
-use crate::judge::answer;
+use crate::judge::{REGISTRATION_COST, answer, program_id, registration_of};
 use crate::world::*;
 use expect_test::expect;
 use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, ComplaintEntry, Cursor, DisputeEntry, DraftEntry,
     DueHead, DuePage, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, NodeEntry, ParamsEntry,
-    PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+    PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry, WeightsEntry,
 };
 use tg_types::hash::sha256;
 use tg_types::ids::{Hash32, Noun};
 use tg_types::tx::NodeSet;
-use tg_types::{Action, Decode, DecodeError, Encode, IdempotencyId, Message, Tier, TxBody};
+use tg_types::{
+    Action, Bytes, Decode, DecodeError, Encode, IdempotencyId, Message, RegistrationClaim,
+    SecretWeights, Tier, TxBody,
+};
 
 /// A state with entries of every noun.
 fn full_world() -> World {
@@ -39,6 +42,12 @@ fn full_world() -> World {
     let [runner] = world.runners(job)[..] else { unreachable!("one run") };
     world.act(runner, Action::Complain { job, about: Message::Inputs, key: [5; 32] });
     world.succeed(owner(1), Action::JudgeComplaint { job, opens: true });
+    let (owner, program) = (account(CLIENT), program_id(PROGRAM));
+    let weights = SecretWeights { root: Hash32::new([5; 32]), proofs: 9 };
+    let genesis = world.rules.domain.genesis;
+    let proof = registration_of(&RegistrationClaim { genesis, owner, program, weights });
+    let (proof, cost) = (Bytes::new(proof).expect("short"), REGISTRATION_COST);
+    world.succeed(owner, Action::RegisterWeights { program, weights, cost, proof });
     world
 }
 
@@ -95,6 +104,7 @@ macro_rules! for_every_entry {
         $check::<PieceEntry>(Noun::Piece);
         $check::<DisputeEntry>(Noun::Dispute);
         $check::<ComplaintEntry>(Noun::Complaint);
+        $check::<WeightsEntry>(Noun::Weights);
     };
 }
 
@@ -183,6 +193,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["128 entries 1a447bf9be76c1850b499e2b1d70bfa4eac65bd5120b62c39ed41b98f7b910c6"]
+    expect!["130 entries f09854dd71044eb25f805930fcc275c362888459a6fb50d1d73468bdd47bd938"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -18,6 +18,7 @@ mod runs;
 mod stand_ins;
 mod tiles;
 mod vouchers;
+mod weights;
 
 use tg_ledger::{CheckState, Draw};
 use tg_types::{

@@ -5,9 +5,9 @@
 
 use tg_types::hash::sha256;
 use tg_types::{
-    DisputePoint, FillClaim, Hash32, JobSpec, KnownRun, NodeId, ProgramFacts, ResultClaim,
-    ResultVerifier, RunClaim, RunResult, ShownBy, StepJudge, StepVerdict, TileLot, TraceSecret,
-    VerifyCosts, Work,
+    DisputePoint, Encode as _, FillClaim, Hash32, JobSpec, KnownRun, NodeId, ProgramFacts,
+    RegistrationClaim, ResultClaim, ResultVerifier, RunClaim, RunResult, ShownBy, StepJudge,
+    StepVerdict, TileLot, TraceSecret, VerifyCosts, Work,
 };
 
 /// Evidence that convicts, whatever is true.
@@ -191,8 +191,8 @@ pub(crate) fn proof_of(claim: &ResultClaim) -> Vec<u8> {
     let by = match claim.by {
         ShownBy::Proof { weights } => *weights.as_bytes(),
         ShownBy::Rerun => [0; 32],
-        ShownBy::Zk { weights, inputs, run } => {
-            sha256(&[weights.as_bytes(), inputs.as_bytes(), &[run]])
+        ShownBy::Zk { weights, inputs, run, is_secret } => {
+            sha256(&[weights.as_bytes(), inputs.as_bytes(), &[run, is_secret.into()]])
         }
     };
     let names = [claim.genesis.as_bytes(), claim.job.as_bytes(), claim.node.as_bytes(), &by];
@@ -202,12 +202,27 @@ pub(crate) fn proof_of(claim: &ResultClaim) -> Vec<u8> {
     sha256(&parts).to_vec()
 }
 
+/// What verifying a registration takes here, whatever the program.
+pub(crate) const REGISTRATION_COST: u64 = 8_000;
+
+/// What shows that weights fit here: it names all of the claim.
+pub(crate) fn registration_of(claim: &RegistrationClaim) -> Vec<u8> {
+    sha256(&[b"registration", &claim.to_bytes()]).to_vec()
+}
+
 impl ResultVerifier for TestJudge {
     fn costs(&self, program: &[u8]) -> VerifyCosts {
         let multiply_adds = self.facts(program).expect("a program").multiply_adds;
         let is_provable = !program.ends_with(b"unprovable");
         let proof = is_provable.then_some(1_000 + multiply_adds);
-        VerifyCosts { proof, rerun: Some(multiply_adds), zk: proof.map(|cost| cost + 2_000) }
+        let (zk, registration) =
+            (proof.map(|cost| cost + 2_000), is_provable.then_some(REGISTRATION_COST));
+        VerifyCosts { proof, rerun: Some(multiply_adds), zk, registration }
+    }
+
+    fn verify_registration(&self, program: &[u8], claim: &RegistrationClaim, proof: &[u8]) -> bool {
+        assert_eq!(program_id(program), claim.program, "the weights' own program");
+        proof == registration_of(claim)
     }
 
     fn verify(&self, program: &[u8], claim: &ResultClaim, shown: &[u8]) -> bool {

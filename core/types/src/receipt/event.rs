@@ -556,6 +556,17 @@ wire! {
             /// How much.
             amount: Amount,
         } = 61,
+        /// Secret weights are registered for a program.
+        WeightsRegistered {
+            /// The commitment to them, by content.
+            weights: Hash32,
+            /// The program that they fit.
+            program: Hash32,
+            /// Whose they are.
+            owner: AccountId,
+            /// How many proofs may be made about them besides the registration.
+            proofs: u16,
+        } = 62,
     }
 }
 
@@ -624,6 +635,7 @@ impl Event {
             Self::PromiseRefused { why, .. } => *why,
             Self::PromiseBroken { .. } => Reason::PromiseBroken,
             Self::ClientCompensated { .. } => Reason::ClientCompensated,
+            Self::WeightsRegistered { .. } => Reason::WeightsRegistered,
         }
     }
 
@@ -690,7 +702,8 @@ impl Event {
             | Self::CapacityDrawn { .. }
             | Self::CapacityShown { .. }
             | Self::CapacityProved { .. }
-            | Self::CapacityMissed { .. } => None,
+            | Self::CapacityMissed { .. }
+            | Self::WeightsRegistered { .. } => None,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! What a transaction can ask for. Every variant is bounded, so that no transaction exceeds
-//! [`TX_BYTES_MAX`](super::TX_BYTES_MAX), and those that prove a result not
+//! [`TX_BYTES_MAX`](super::TX_BYTES_MAX), and those that prove something not
 //! [`PROOF_TX_BYTES_MAX`](super::PROOF_TX_BYTES_MAX). Only those with vouchers or tile answers
 //! could: the more validators a network has, the longer a voucher, and the fewer jobs or results go
 //! into one transaction; and of tile answers there is one in a transaction.
@@ -12,6 +12,7 @@ use crate::job::{CheckAnswer, JobSpec, Message, RunFailure, RunResult};
 use crate::key::Signature;
 use crate::node::NodeDescriptor;
 use crate::voucher::{Voucher, Vouchers};
+use crate::weights::SecretWeights;
 use crate::wire;
 use std::ops::RangeInclusive;
 
@@ -309,6 +310,18 @@ wire! {
             /// That validators hold the package.
             vouchers: Vouchers,
         } = 27,
+        /// Register secret weights for a program: show that they fit it, without showing them.
+        RegisterWeights {
+            /// The program.
+            program: Hash32,
+            /// The commitment to the weights.
+            weights: SecretWeights,
+            /// What verifying takes, as the ledger meters it: the fee covers it, and a block has
+            /// room for some.
+            cost: u64,
+            /// What shows it.
+            proof: ShownBytes,
+        } = 28,
     }
 }
 
@@ -343,9 +356,14 @@ impl Action {
         each.saturating_mul(u64::from(tasks.count).saturating_sub(1))
     }
 
-    /// What verifying it takes, as it says itself; `None` if it proves no result.
+    /// What verifying it takes, as it says itself; `None` if it proves neither a result nor that
+    /// weights fit.
     pub const fn proof_cost(&self) -> Option<u64> {
-        if let Self::ProveResult { cost, .. } = self { Some(*cost) } else { None }
+        if let Self::ProveResult { cost, .. } | Self::RegisterWeights { cost, .. } = self {
+            Some(*cost)
+        } else {
+            None
+        }
     }
 
     /// The most bytes of a signed transaction with this action.

@@ -11,8 +11,8 @@ use tg_types::{
     DurationMs, Event, Features, GenesisHash, Hash32, Header, HeaderDigest, Height, IdempotencyId,
     JobId, JobParams, JobSpec, JobStatus, KeyEscrow, Kind, List, Message, Name, Needs,
     NodeDescriptor, NodeId, Noun, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey,
-    RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, ShownBy, Signature, StateKey,
-    Status, Tick, Tier, TxId, Voucher, Work,
+    RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights, ShownBy,
+    Signature, StateKey, Status, Tick, Tier, TxId, Voucher, Work,
 };
 
 /// A type of which arbitrary values can be made.
@@ -78,7 +78,10 @@ arb_from! {
         4 => Self::Redundant { replicas: u.arbitrary()? },
         5 => Self::Proof { weights: Hash32::arb(u)? },
         6 => Self::Rerun,
-        _ => Self::Zk { weights: Hash32::arb(u)?, inputs: Hash32::arb(u)? },
+        _ => {
+            let ((weights, inputs), is_secret) = (Arb::arb(u)?, u.arbitrary()?);
+            Self::Zk { weights, inputs, is_secret }
+        }
     };
     ShownBy: u => match u.int_in_range(1..=3)? {
         1 => Self::Proof { weights: Hash32::arb(u)? },
@@ -87,6 +90,7 @@ arb_from! {
             weights: Hash32::arb(u)?,
             inputs: Hash32::arb(u)?,
             run: u.arbitrary()?,
+            is_secret: u.arbitrary()?,
         },
     };
     RunFailure: u => *u.choose(&[
@@ -102,7 +106,7 @@ arb_from! {
         Self::Totals, Self::Account, Self::Seen, Self::Stake, Self::Node, Self::Job, Self::Due,
         Self::Headers, Self::Beacon, Self::Log, Self::Params, Self::Validator, Self::Cursor,
         Self::Absence, Self::List, Self::Program, Self::Dispute, Self::Piece, Self::Draft,
-        Self::Complaint,
+        Self::Complaint, Self::Weights,
     ])?;
     ChainId: u => letters(u, b"abcxyz0189-", 32)?.parse().expect("a chain's name");
     Name: u => letters(u, b"azAZ09-_.~!", 64)?.parse().expect("a name");
@@ -289,7 +293,7 @@ impl<T: Arb, const MIN: usize, const MAX: usize> Arb for List<T, MIN, MAX> {
 impl Arb for Action {
     fn arb(u: &mut Unstructured<'_>) -> Result<Self> {
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=26)? {
+        Ok(match u.int_in_range(1..=28)? {
             1 => {
                 let (to, amount) = Arb::arb(u)?;
                 Self::Transfer { to, amount, memo: Bytes::arb(u)? }
@@ -327,6 +331,11 @@ impl Arb for Action {
             23 => Self::Complain { job, about: Message::arb(u)?, key: Arb::arb(u)? },
             24 => Self::JudgeComplaint { job, opens: u.arbitrary()? },
             26 => Self::LackKey { job },
+            28 => {
+                let ((program, root), (proofs, cost)) = Arb::arb(u)?;
+                let weights = SecretWeights { root, proofs };
+                Self::RegisterWeights { program, weights, cost, proof: Bytes::arb(u)? }
+            }
             _ => {
                 let (result, cost) = Arb::arb(u)?;
                 Self::ProveResult { job, result, cost, shown: Bytes::arb(u)?, vouchers: fewer(u)? }
@@ -340,7 +349,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=61)? {
+        Ok(match u.int_in_range(1..=62)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -414,6 +423,10 @@ impl Arb for Event {
             }
             60 => Self::PromiseBroken { job, owner: account, by: Tick::arb(u)? },
             61 => Self::ClientCompensated { job, node, owner: account, client: other, amount },
+            62 => {
+                let ((weights, program), proofs) = Arb::arb(u)?;
+                Self::WeightsRegistered { weights, program, owner: account, proofs }
+            }
             number => step(u, number, node, job)?,
         })
     }

@@ -9,8 +9,8 @@ use tg_types::{
     Domain, DurationMs, Encode, Event, Features, Genesis, GenesisHash, Hash32, Header,
     HeaderDigest, Height, IdempotencyId, JobId, JobSpec, KeyEscrow, Kind, Lane, List, Memo,
     Message, Needs, NodeDescriptor, NodeId, Nonce, PackageRef, Reason, Receipt, ResultKey,
-    RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, SignedTx, Status, Tick, Tier,
-    TxBody, TxId, Voucher, Vouchers, Work,
+    RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights, SignedTx,
+    Status, Tick, Tier, TxBody, TxId, Voucher, Vouchers, Work,
 };
 
 /// The value's bytes in hex, 32 to a line, and that they decode to the value.
@@ -252,6 +252,12 @@ fn reports_have_these_bytes() {
             vouchers: vouchers(hash(0x24), None),
         },
         Action::LackKey { job },
+        Action::RegisterWeights {
+            program: hash(0x26),
+            weights: SecretWeights { root: hash(0x2a), proofs: 0x0102 },
+            cost: 0x0102_0304,
+            proof: Bytes::new(bytes(b"proof")).expect("short"),
+        },
     ];
     let mut lines = Vec::new();
     for action in actions {
@@ -336,7 +342,11 @@ fn reports_have_these_bytes() {
         2b98a85903
         LackKey
         1a21212121212121212121212121212121212121212121212121212121212121
-        21"#]]
+        21
+        RegisterWeights
+        1c26262626262626262626262626262626262626262626262626262626262626
+        262a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a
+        2a010200000000010203040570726f6f66"#]]
     .assert_eq(&lines.join("\n"));
 }
 
@@ -476,23 +486,23 @@ fn genesis_has_these_bytes_and_this_hash() {
 #[test]
 fn tier_of_sealed_data_has_these_bytes() {
     let (weights, inputs) = (Hash32::new([0x11; 32]), Hash32::new([0x22; 32]));
-    let tier = Tier::Zk { weights, inputs };
+    let tier = Tier::Zk { weights, inputs, is_secret: true };
     check(
         &tier,
         "",
         &expect![[r#"
-        0711111111111111111111111111111111111111111111111111111111111111
-        1122222222222222222222222222222222222222222222222222222222222222
-        22
-    "#]],
+            0711111111111111111111111111111111111111111111111111111111111111
+            1122222222222222222222222222222222222222222222222222222222222222
+            2201
+        "#]],
     );
     check(
         &tier.shown_by(3).expect("shown"),
         "",
         &expect![[r#"
-        0311111111111111111111111111111111111111111111111111111111111111
-        1122222222222222222222222222222222222222222222222222222222222222
-        2203
-    "#]],
+            0311111111111111111111111111111111111111111111111111111111111111
+            1122222222222222222222222222222222222222222222222222222222222222
+            220301
+        "#]],
     );
 }

@@ -13,7 +13,7 @@ use crate::tensor_run::TensorRun;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tg_proof::court::hidden::{self, Committer, HiddenShown};
-use tg_proof::court::{self, CourtError, Evidence, Shown, commitment_id, context};
+use tg_proof::court::{self, CourtError, Evidence, Shown, commitment_id, context, secret};
 use tg_proof::{Mode, PlanError, ProveError, Prover, ZkProver};
 use tg_tensor::Model;
 use tg_types::{Bytes, Encode as _, Hash32, List, ResultClaim, ShownBy};
@@ -164,23 +164,30 @@ fn again(asked: &Asked<'_>, before: &Proven) -> Result<Option<HiddenOutput>, Wor
 /// What shows a result whose data are sealed.
 fn hide(provers: &Provers, asked: &Asked<'_>) -> Result<(Vec<u8>, HiddenOutput), WorkError> {
     let Asked { run, claim, runs, .. } = asked;
-    let ShownBy::Zk { weights, inputs, run: number } = claim.by else {
+    let ShownBy::Zk { weights, inputs, run: number, is_secret } = claim.by else {
         return Err(ShowError::OtherTier.into());
     };
-    let (model, secret) = (run.model(), run.inputs_secret());
-    let prover = provers.hidden.of(model, || hidden::prover(model))?;
+    let (model, salt) = (run.model(), run.inputs_secret());
+    let prover = match (is_secret, run.weights_secret()) {
+        (false, None) => provers.hidden.of(model, || hidden::prover(model))?,
+        // It is good for this run only: about secret weights no proof is made that is not counted.
+        (true, Some(key)) => Arc::new(
+            secret::prover(model, &key).map_err(|it| ShowError::from(ProveError::from(it)))?,
+        ),
+        (false, Some(_)) | (true, None) => return Err(ShowError::OtherTier.into()),
+    };
     let commitment = prover.commitment().filter(|known| known.id() == weights);
     let commitment = commitment.ok_or(ShowError::OtherWeights)?;
     let committer = Committer::new(model.program()).map_err(ShowError::from)?;
-    let roots = committer.inputs(run.inputs(), &secret, *runs).map_err(ShowError::from)?;
+    let roots = committer.inputs(run.inputs(), &salt, *runs).map_err(ShowError::from)?;
     if hidden::inputs_id(&roots) != inputs {
         return Err(ShowError::OtherInputs.into());
     }
     let bound = context(&claim.genesis, &claim.job, &claim.node);
-    let seeds = hidden::seeds(&secret, number);
+    let seeds = hidden::seeds(&salt, number);
     let proven = prover.prove(&[run.inputs().to_vec()], &seeds, bound);
     let (_, proof) = proven.map_err(ShowError::from)?;
-    let seed = hidden::output_seed(&secret, number);
+    let seed = hidden::output_seed(&salt, number);
     // Of the run that is handed in, not of the one that was proven: liars have two.
     let output = committer.output(&run.output_tensors()?, seed).map_err(ShowError::from)?;
     let shown = HiddenShown {
@@ -280,6 +287,7 @@ mod tests {
             tier: Tier::ZK,
             model: model.to_bytes(),
             inputs: vec![vec![0, 3]],
+            secret: None,
         };
         TensorRun::new(package, &work, &Engine::Processor).expect("runs")
     }
@@ -309,7 +317,7 @@ mod tests {
         let roots = committer.inputs(run.inputs(), &SECRET, RUNS).expect("fit");
         let weights = prover(model).expect("provable").commitment().expect("committed").id();
         let ways = [
-            ShownBy::Zk { weights, inputs: inputs_id(&roots), run: 1 },
+            ShownBy::Zk { weights, inputs: inputs_id(&roots), run: 1, is_secret: false },
             ShownBy::Proof { weights: commitment_id(None) },
         ];
         for by in ways {

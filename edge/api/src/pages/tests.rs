@@ -143,6 +143,7 @@ fn record(sentence: &str, status: &str) -> JobRecord {
             draw: "pending".to_owned(),
             checks: Vec::new(),
             promise: None,
+            secret_weights: None,
         },
     }
 }

@@ -230,6 +230,9 @@ pub struct JobView {
     /// What was promised of it, if somebody asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Box<PromiseView>>,
+    /// The commitment to its weights, if they are secret and registered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_weights: Option<Text<Hash32>>,
 }
 
 impl From<&JobEntry> for JobView {
@@ -266,6 +269,7 @@ impl From<&JobEntry> for JobView {
             extent: extent.to_owned(),
             checks: entry.checks.as_slice().iter().map(CheckView::from).collect(),
             promise: PromiseView::of(entry).map(Box::new),
+            secret_weights: entry.spec.tier.secret_weights().map(Text),
         }
     }
 }
@@ -295,6 +299,10 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
     match event {
         Event::ProgramRecorded { program, multiply_adds } => {
             list.text("program", program).number("multiply_adds", *multiply_adds)
+        }
+        Event::WeightsRegistered { weights, program, owner, proofs } => {
+            let list = list.text("weights", weights).text("program", program).text("owner", owner);
+            list.number("proofs", *proofs)
         }
         Event::JobQueued { job, owner, escrow } => {
             list.text("job", job).text("owner", owner).amount("escrow", *escrow)
@@ -349,12 +357,10 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
         | Event::NodeFined { job, node, owner, amount } => {
             list.text("job", job).text("node", node).text("owner", owner).amount("amount", *amount)
         }
-        Event::NodeSlashed { job, node, owner, amount, bounty } => list
-            .text("job", job)
-            .text("node", node)
-            .text("owner", owner)
-            .amount("amount", *amount)
-            .amount("bounty", *bounty),
+        Event::NodeSlashed { job, node, owner, amount, bounty } => {
+            let list = list.text("job", job).text("node", node).text("owner", owner);
+            list.amount("amount", *amount).amount("bounty", *bounty)
+        }
         _ => list,
     }
 }
@@ -366,9 +372,10 @@ fn shown_details(list: Listing, result: &RunResult, by: &ShownBy) -> Listing {
     match by {
         ShownBy::Proof { weights } => list.text("by", &"proof").text("weights", weights),
         ShownBy::Rerun => list.text("by", &"rerun"),
-        ShownBy::Zk { weights, inputs, run } => {
+        ShownBy::Zk { weights, inputs, run, is_secret } => {
             let list = list.text("by", &"zk").text("weights", weights);
-            list.text("inputs", inputs).number("run", *run)
+            let list = list.text("inputs", inputs).number("run", *run);
+            if *is_secret { list.text("weights_are", &"secret and registered") } else { list }
         }
     }
 }

@@ -130,8 +130,13 @@ fn accepted_by(entry: &JobEntry, passed: usize) -> String {
         }
         Tier::Proof { .. } => "Proven and paid: every validator verified the proof.".to_owned(),
         Tier::Rerun => "Accepted and paid: every validator ran the program itself.".to_owned(),
-        Tier::Zk { .. } => {
+        Tier::Zk { is_secret: false, .. } => {
             "Proven and paid: every validator verified the proof, which shows no data.".to_owned()
+        }
+        Tier::Zk { is_secret: true, .. } => {
+            "Proven and paid: every validator verified the proof, which shows neither data nor \
+             the secret weights that are registered."
+                .to_owned()
         }
         Tier::Audit if passed == 0 => {
             "Accepted and paid; the result was not drawn for an audit.".to_owned()

@@ -42,9 +42,16 @@ impl TierWords {
             Tier::Rerun => "Every validator runs the program itself, in the block that pays for \
                 it: that takes less than verifying a proof."
                 .to_owned(),
-            Tier::Zk { .. } => "The provider proves the run without showing inputs and outputs; \
-                every validator verifies the proof in the block that pays for it."
-                .to_owned(),
+            Tier::Zk { is_secret: false, .. } => {
+                "The provider proves the run without showing inputs and outputs; every validator \
+                 verifies the proof in the block that pays for it."
+                    .to_owned()
+            }
+            Tier::Zk { is_secret: true, .. } => {
+                "The provider proves the run without showing inputs, outputs and the registered \
+                 weights; every validator verifies the proof in the block that pays for it."
+                    .to_owned()
+            }
         };
         let not_against = match tier {
             Tier::Trusted => "A lying provider.",
@@ -64,9 +71,13 @@ impl TierWords {
                  you meant."
             }
             Tier::Rerun => "Readers: anybody can read inputs, outputs and weights.",
-            Tier::Zk { .. } => {
+            Tier::Zk { is_secret: false, .. } => {
                 "The provider: it sees all data. Readers of weights: the proof does not hide them. \
                  A commitment to other weights than you meant."
+            }
+            Tier::Zk { is_secret: true, .. } => {
+                "The provider: it sees all data and the weights. Readers of the program: its \
+                 sizes, tables and bounds are public."
             }
         };
         let caveat = match (tier, network) {

@@ -1,8 +1,8 @@
 //! Packages: who can open them, and what becomes of those that are not whole.
 
 use super::{
-    Holders, PACKAGE_BYTES_MAX, Package, PackageError, Parts, Results, Seal, TensorInputs, Whose,
-    check_memory,
+    Holders, PACKAGE_BYTES_MAX, Package, PackageError, Parts, Results, Seal, TensorInputs,
+    WeightsSecret, Whose, check_memory,
 };
 use crate::stream::Plain;
 use std::io::{self, Read, Write};
@@ -299,7 +299,9 @@ fn tensors_are_read_back_and_lengths_that_lie_take_no_memory() {
         tier: Tier::Audit,
         model: vec![3; 1_000],
         inputs: vec![vec![4; 10], Vec::new()],
+        secret: Some(WeightsSecret { seed: [5; 32], proofs: 9 }),
     };
+    assert!(!format!("{:?}", inputs.secret).contains('5'), "a seed is not printed");
     let bytes = written(&inputs.clone().into_plain().expect("few"));
     let read = |bytes: &[u8], most| TensorInputs::read(&mut { bytes }, most);
     assert_eq!(read(&bytes, 2_000).expect("reads"), inputs);

@@ -169,6 +169,7 @@ fn job(u: Draw<'_, '_>) -> arbitrary::Result<JobFile> {
         public: maybe(u, |u| u.choose(&[Public::Data, Public::All]).copied())?,
         run_max: maybe(u, |u| span(u))?,
         deadline: maybe(u, |u| deadline(u))?,
+        secret_weights: u.arbitrary()?,
         promise: u.arbitrary()?,
         priority: maybe(u, |u| priority(u))?,
     })

@@ -70,6 +70,10 @@ pub(super) fn fits(
         (Action::PutProgram { program, .. }, [Event::ProgramRecorded { program: id, .. }]) => {
             id == program
         }
+        (
+            Action::RegisterWeights { program, weights, .. },
+            [Event::WeightsRegistered { weights: id, program: of, owner, .. }],
+        ) => *id == weights.id() && of == program && *owner == sender,
         (action, events) => fits_work(sender, action, events),
     }
 }

@@ -21,6 +21,9 @@ pub(crate) struct JobOptions {
     /// What anybody may read: data (inputs and outputs), or all (weights as well); proof needs it
     #[arg(long, value_name = "WHAT")]
     pub(crate) public: Option<Public>,
+    /// The weights are a secret that `model register` has registered; for --verify zk
+    #[arg(long)]
+    pub(crate) secret_weights: bool,
     /// How long a run may take, such as 90s or 10m; 1m unless given
     #[arg(long, value_name = "SPAN")]
     pub(crate) run_max: Option<Span>,

@@ -14,6 +14,35 @@ pub(crate) enum ModelArguments {
     Run(RunArguments),
     /// List the programs of a folder
     List(ListArguments),
+    /// Commit to the weights of a model that are a secret of yours; the key stays on this machine
+    Commit(CommitArguments),
+    /// Prove that committed weights fit their program, and register them with the network
+    Register(RegisterArguments),
+}
+
+/// `model commit`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CommitArguments {
+    /// The program (.tgp), or an ONNX file
+    pub(crate) file: PathBuf,
+    /// How many proofs may be made, the registration included. Each job takes as many as it may
+    /// have runs and gives back those of runs that never began
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(2..=256))]
+    pub(crate) proofs: u16,
+    /// Forget the commitment that there is and make another
+    #[arg(long)]
+    pub(crate) again: bool,
+}
+
+/// `model register`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RegisterArguments {
+    /// The program (.tgp), or an ONNX file
+    pub(crate) file: PathBuf,
+    /// Write the registration to a file, for no network; proofs of `prove --hide all` belong to it
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// `model import`

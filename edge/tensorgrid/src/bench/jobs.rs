@@ -260,6 +260,7 @@ impl Bench {
             promise: None,
             escrow: KeyEscrow::Validators,
             urgency: Urgency::Usual,
+            secret: None,
         };
         let quote = order.quote(&self.gateway).await?;
         self.client().submit_many(&order, &quote, count, lane).await

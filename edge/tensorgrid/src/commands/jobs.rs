@@ -203,6 +203,8 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
             ("pay of a run", format!("{} TGRID", view.pay)),
             ("locked now", format!("{} TGRID", view.escrow)),
         ];
+        let weights = view.secret_weights.iter();
+        rows.extend(weights.map(|id| ("weights", format!("secret, registered as {id}"))));
         rows.extend(view.promise.iter().map(|promise| ("promise", promise.sentence.clone())));
         rows.extend(shown.turn.iter().map(|turn| ("turn", turn.to_string())));
         rows.extend(view.runs.iter().map(|run| ("run", format!("{} {}", run.state, run.node))));

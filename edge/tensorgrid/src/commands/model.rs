@@ -1,8 +1,10 @@
-//! `model`: programs are made, shown, run and listed. Nothing here needs a network.
+//! `model`: programs are made, shown, run and listed, and secret weights committed to. Nothing here
+//! needs a network, but to register such weights with one.
 
 mod import;
 mod inputs;
 mod run;
+mod secret;
 mod show;
 
 use crate::{
@@ -10,8 +12,10 @@ use crate::{
     failure::{Exit, Failure, OrFail as _},
     files,
     printer::Printer,
+    work::connect::Way,
 };
 pub(super) use inputs::{Port, gather};
+pub(super) use secret::look;
 use std::path::Path;
 use tg_tensor::Model;
 
@@ -22,12 +26,18 @@ const MODEL_BYTES_MAX: u64 = 1 << 30;
 const ENDING: &str = "tgp";
 
 /// Carries out a `model` command.
-pub(super) fn run(arguments: &ModelArguments, printer: &Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    way: &Way,
+    arguments: &ModelArguments,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
     match arguments {
         ModelArguments::Import(import) => import::run(import, printer),
         ModelArguments::Show(show) => show::show(show, printer),
         ModelArguments::Run(run) => run::run(run, printer),
         ModelArguments::List(list) => show::list(list, printer),
+        ModelArguments::Commit(commit) => secret::commit(&way.keys, commit, printer),
+        ModelArguments::Register(register) => secret::register(way, register, printer),
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct Session {
     pub(crate) gateway: Arc<Gateway>,
     /// Whose session it is.
     pub(crate) key: SecretKey,
+    /// Folder with this machine's keys.
+    pub(crate) keys: PathBuf,
     /// The way in.
     ticket: Ticket,
 }
@@ -85,7 +87,7 @@ impl Session {
         let parcels = parcels(&way.keys).or_fail(WHAT, "check the folder's permissions")?;
         let blobs = BlobPlace::LargeInFolder(parcels);
         let gateway = runtime.block_on(reach(&ticket, &peer, blobs)).or_fail(WHAT, hint)?;
-        Ok(Self { runtime, gateway: Arc::new(gateway), key, ticket })
+        Ok(Self { runtime, gateway: Arc::new(gateway), key, keys: way.keys.clone(), ticket })
     }
 
     /// A second peer of this process: the one that the account names. Nodes find it, while the

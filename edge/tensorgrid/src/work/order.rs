@@ -15,13 +15,14 @@ use tg_gateway::stream::{FileSource, expect_end};
 use tg_gateway::task::{NamedFile, Root, TaskLimits, Variable, WithFiles, word};
 use tg_gateway::{
     Contents as _, Gateway, GatewayError, Kept, KeyEscrow, PackageError, Plain, Seal, TaskInputs,
-    TaskOutput, TensorInputs,
+    TaskOutput, TensorInputs, WeightsSecret,
 };
 use tg_ledger::{JobEntry, PieceEntry, ProgramEntry, Run, keys};
 use tg_net::PeerId;
 use tg_privacy::{ContentKey, Randomness, WrapPublic, WrapSecret};
 use tg_proof::court::CourtError;
 use tg_proof::court::hidden::{Committer, inputs_id};
+use tg_proof::court::secret;
 use tg_tensor::commit::Salt;
 use tg_tensor::judge::TensorJudge;
 use tg_tensor::trace::inputs_root;
@@ -144,6 +145,8 @@ pub(crate) struct Order<'a> {
     pub(crate) escrow: KeyEscrow,
     /// What it offers to be served sooner.
     pub(crate) urgency: Urgency,
+    /// What makes the commitment to its weights, if they are the client's secret.
+    pub(crate) secret: Option<WeightsSecret>,
 }
 
 /// What is to be computed.
@@ -209,9 +212,9 @@ impl Job<'_> {
     /// follow from the secret that the package carries.
     fn committed(&self, tier: Tier, secret: &[u8; 32], runs: u8) -> Result<Tier, OrderError> {
         match (self, tier) {
-            (Self::Tensor { model, inputs }, Tier::Zk { weights, .. }) => {
+            (Self::Tensor { model, inputs }, Tier::Zk { weights, is_secret, .. }) => {
                 let roots = Committer::new(model.program())?.inputs(inputs, secret, runs)?;
-                Ok(Tier::Zk { weights, inputs: inputs_id(&roots) })
+                Ok(Tier::Zk { weights, inputs: inputs_id(&roots), is_secret })
             }
             (Self::Tensor { .. } | Self::Task(_), tier) => Ok(tier),
         }
@@ -228,9 +231,11 @@ impl Job<'_> {
                     tier: to.tier,
                     model: model.to_bytes(),
                     inputs: bytes,
+                    secret: to.secret,
                 };
                 let inputs = inputs_root(inputs, &Salt::new(to.salt));
-                let (program, weights) = (model.id(), model.weights_root());
+                let (program, root) = (model.id(), model.weights_root());
+                let weights = to.secret.map_or(root, |_| secret::name(&root, &to.salt));
                 let salt = trace_salt(&to.salt).mark();
                 let work = Work::Tensor { program, weights, inputs, salt };
                 Ok((work, Box::new(package.into_plain()?)))
@@ -249,6 +254,7 @@ struct Recipient<'a> {
     salt: [u8; 32],
     wrap: &'a WrapPublic,
     tier: Tier,
+    secret: Option<WeightsSecret>,
 }
 
 impl TaskOrder {
@@ -478,7 +484,7 @@ impl Client<'_> {
         let (salt, wrap) = (files::random()?, result_secret.public());
         let runs = self.gateway.params().jobs.runs_max();
         let tier = order.job.committed(order.tier, &salt, runs)?;
-        let to = Recipient { salt, wrap, tier };
+        let to = Recipient { salt, wrap, tier, secret: order.secret };
         let (work, plain) = order.job.pack(&to)?;
         let result_key = ResultKey { nonce, hash: result_key_hash(wrap) };
         let mut chance = Chance::new(files::random()?);

@@ -215,6 +215,7 @@ fn order<'a>(digit: &'a Digit, inputs: &'a [Tensor]) -> Order<'a> {
         promise: None,
         escrow: KeyEscrow::Validators,
         urgency: Urgency::Usual,
+        secret: None,
     }
 }
 

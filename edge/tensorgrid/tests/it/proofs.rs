@@ -9,6 +9,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
     path::PathBuf,
 };
 
@@ -168,4 +169,111 @@ fn run_is_proven_and_verified_without_a_network() {
     fs::write(&file, &bytes).expect("writes");
     let bad = home.run(&["--json", "verify", text(&file)]).expect(1).json();
     assert_eq!(bad["verdict"], "bad");
+}
+
+/// Goal: weights that are a secret come to be trusted and are used: committed to here, registered
+/// with the network, and runs with them proven and paid; all that would show them or that is not
+/// counted is refused with a hint, and nobody else can have jobs with them. Method: `up` and the
+/// digits model with so few proofs that they run out; then another account with the same key.
+#[test]
+fn secret_weights_are_registered_used_and_counted() {
+    let _turn = turn();
+    let home = Home::new();
+    let up = home.start("up", &["--json", "up", "--port", "0"]);
+    let (program, input) = digits(&home);
+    let (here, there) = (home.path("here.npy"), home.path("there.npy"));
+    let local = ["model", "run", text(&program), "--input", text(&input), "-o", text(&here)];
+    home.run(&local).expect(0);
+    let run = ["--json", "run", text(&program), "-i", text(&input), "-o", text(&there)];
+    let secret = [&run[..], &["--verify", "zk", "--secret-weights"]].concat();
+    let hidden_by = [&run[..], &["--secret-weights"]].concat();
+    assert!(home.run(&hidden_by).expect(2).err.contains("tier zk"));
+    assert!(home.run(&secret).expect(1).err.contains("model commit"));
+    let commit = ["--json", "model", "commit", text(&program), "--proofs", "7"];
+    let committed = home.run(&commit).expect(0).json();
+    assert!(home.run(&commit).expect(1).err.contains("--again"));
+    let key = PathBuf::from(committed["key"].as_str().expect("a path"));
+    let mode = fs::metadata(&key).expect("written").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
+    assert!(home.run(&secret).expect(1).err.contains("model register"));
+
+    let register = ["--json", "model", "register", text(&program)];
+    let registered = home.run(&register).expect(0).json();
+    assert_eq!(registered["weights"], committed["weights"]);
+    assert_eq!((registered["proofs"].as_u64(), registered["left"].as_u64()), (Some(7), Some(6)));
+    let again = home.run(&register).expect(0).json();
+    assert_eq!(again["was_registered"], true);
+    let offline = ["prove", text(&program), "-i", text(&input), "--hide", "all"];
+    assert!(home.run(&offline).expect(1).err.contains("which counts its proofs"));
+
+    let quote = ["--json", "quote", text(&program), "--verify", "zk", "--secret-weights"];
+    let quoted = home.run(&quote).expect(0).json();
+    let says = |key: &str, word: &str| quoted[key].as_str().is_some_and(|it| it.contains(word));
+    assert!(says("weights", "6 of 7 proofs") && says("proof", "outputs or weights"), "{quoted}");
+
+    let ran = home.run(&secret).expect(0);
+    let told = ran.json();
+    assert_eq!(told["status"], "settled");
+    assert_eq!(fs::read(&here).expect("written"), fs::read(&there).expect("written"));
+    assert!(ran.err.contains("neither data nor the registered weights"), "{}", ran.err);
+    let job = told["job"].as_str().expect("an id");
+    let shown = home.run(&["--json", "show", job]).expect(0).json();
+    assert_eq!((&shown["tier"], &shown["secret_weights"]), (&"zk".into(), &committed["weights"]));
+    let file = home.path("job.proof");
+    fs::write(&file, get(&up.rpc(), &format!("/v1/jobs/{job}/proof"))).expect("writes");
+    let verified = home.run(&["verify", text(&file), "--explain"]).expect(0);
+    for part in [job, "Its weights are secret", "Hidden: inputs, outputs and weights"] {
+        assert!(verified.out.contains(part), "{part}: {}", verified.out);
+    }
+
+    // One proof was used: the next job finds five, the one after it four and is not taken.
+    home.run(&secret).expect(0);
+    let spent = home.run(&secret).expect(1);
+    assert!(spent.err.contains("4 proofs") && spent.err.contains("--again"), "{}", spent.err);
+    // Another account on this machine has the key of the weights, and cannot use it.
+    let keys = key.parent().expect("a folder");
+    for entry in fs::read_dir(keys).expect("reads") {
+        let path = entry.expect("reads").path();
+        if path.to_string_lossy().ends_with(".client.key") {
+            fs::remove_file(path).expect("removes");
+        }
+    }
+    let stranger = home.run(&secret).expect(1);
+    assert!(stranger.err.contains("were registered by"), "{}", stranger.err);
+    assert!(home.run(&register).expect(1).err.contains("serves account"));
+    assert_eq!(up.stop("INT").0.code(), Some(0));
+}
+
+/// Goal: a run is proven without a network and without showing data or weights; the registration
+/// says that the weights fit, and proofs are counted.
+#[test]
+fn run_is_proven_without_showing_anything_and_counted() {
+    let home = Home::new();
+    let (program, input) = digits(&home);
+    let (file, registration) = (home.path("run.proof"), home.path("weights.tgw"));
+    let prove = ["--json", "prove", text(&program), "-i", text(&input), "-o", text(&file)];
+    let hidden = home.run(&[&prove[..], &["--hide", "data"]].concat()).expect(0).json();
+    assert!(hidden["security_bits"].as_f64().is_some_and(|bits| bits >= 100.0), "{hidden}");
+    let verify = ["verify", text(&file), "--explain"];
+    assert!(home.run(&verify).expect(0).out.contains("Nothing is read in the clear"));
+    let all = [&prove[..], &["--hide", "all"]].concat();
+    assert!(home.run(&all).expect(1).err.contains("model commit"));
+    let commit = ["--json", "model", "commit", text(&program), "--proofs", "2"];
+    let committed = home.run(&commit).expect(0).json();
+    let write = ["model", "register", text(&program), "-o", text(&registration)];
+    home.run(&write).expect(0);
+    let judged = home.run(&["--json", "verify", text(&registration), "--explain"]).expect(0);
+    let weights = committed["weights"].as_str().expect("an id");
+    assert!(judged.out.contains("good") && judged.out.contains(weights), "{judged:?}");
+    let proven = home.run(&all).expect(0).json();
+    assert_eq!((&proven["weights"], proven["proofs_left"].as_u64()), (&weights.into(), Some(0)));
+    let judged = home.run(&verify).expect(0);
+    assert!(judged.out.contains("Their registration shows it"), "{}", judged.out);
+    assert!(home.run(&all).expect(1).err.contains("--again"), "all were made");
+    home.run(&write).expect(0);
+    let mut bytes = fs::read(&registration).expect("written");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&registration, &bytes).expect("writes");
+    home.run(&["verify", text(&registration)]).expect(1);
 }

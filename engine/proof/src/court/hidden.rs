@@ -29,7 +29,7 @@ const OUTPUT_TAG: Tag = Tag::new("tensorgrid/hidden-job-output");
 pub const RUNS_MAX: usize = RUNS_FAILED_MAX as usize + 1;
 
 /// Microseconds to verify one of the four openings: run, inputs, weights, outputs.
-const OPENING_COST: u64 = 16_000;
+pub(super) const OPENING_COST: u64 = 16_000;
 
 /// What statements of jobs show: neither inputs nor outputs.
 const SECRECY: Secrecy = Secrecy { inputs: true, outputs: true, weights: Some(0) };
@@ -154,6 +154,8 @@ pub(super) struct Claimed<'a> {
     pub(super) weights: Hash32,
     pub(super) inputs: Hash32,
     pub(super) run: u8,
+    /// Whether the weights are registered.
+    pub(super) is_secret: bool,
 }
 
 /// Verifies a result that is shown without its numbers.
@@ -166,8 +168,8 @@ pub(super) fn verify(
     let Claimed { claim, .. } = claimed;
     let shown = HiddenShown::from_bytes(shown)?;
     let weights = HiddenWeights::from_bytes(&shown.weights).ok_or(VerifyError::Bytes)?;
-    // Of weights that nobody could commit to again, nothing here tells that they fit the program.
-    if weights.openings() != 0 || weights.id() != claimed.weights {
+    // Of weights that nobody could commit to again, only a registration tells that they fit.
+    if (weights.openings() != 0) != claimed.is_secret || weights.id() != claimed.weights {
         return Err(CourtError::Other("commitments to weights"));
     }
     let roots = shown.inputs.as_slice();
@@ -187,7 +189,12 @@ pub(super) fn verify(
         outputs: root_of(&shown.output)?,
         context: context(&claim.genesis, &claim.job, &claim.node),
     };
-    let verifier = ZkVerifier::with(Committer::planned(plans, program)?.0, weights);
+    let setup = Committer::planned(plans, program)?.0;
+    let setup = match weights.openings() {
+        0 => setup,
+        openings => Arc::new(setup.for_openings(openings)?),
+    };
+    let verifier = ZkVerifier::with(setup, weights);
     let report = Some(verifier.verify(&statement, shown.proof.as_slice())?.clone());
     Ok(Verified { inputs: Vec::new(), outputs: Vec::new(), report })
 }

@@ -20,10 +20,7 @@ use crate::witness::{numbers, spread_out};
 use rand::rngs::StdRng;
 use tg_tensor::program::Spec;
 use tg_tensor::{Model, Tensor};
-use tg_types::Hash32;
-use tg_types::hash::{Tag, tagged};
-
-const WEIGHTS_TAG: Tag = Tag::new("tensorgrid/proof-hiding-weights");
+use tg_types::{Hash32, SecretWeights};
 
 /// A commitment to weights that hides them from whoever does not have them, for a number of proofs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +57,20 @@ impl HiddenWeights {
     /// The 32 bytes that stand for it.
     #[must_use]
     pub fn id(&self) -> Hash32 {
-        tagged(WEIGHTS_TAG, &[&self.to_bytes()])
+        self.named().id()
+    }
+
+    /// As the ledger names and counts it.
+    #[must_use]
+    pub fn named(&self) -> SecretWeights {
+        SecretWeights { root: Hash32::new(self.root.to_bytes()), proofs: self.openings }
+    }
+
+    /// The commitment with this name; `None` if it does not consist of elements of the field.
+    #[must_use]
+    pub fn of_named(named: &SecretWeights) -> Option<Self> {
+        let root = HidingRoot::from_bytes(named.root.as_bytes())?;
+        Some(Self { root, openings: named.proofs })
     }
 }
 

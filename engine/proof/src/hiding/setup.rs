@@ -38,7 +38,7 @@ impl Secrecy {
 /// Plan, stacks and the parameters of the commitments.
 #[derive(Debug)]
 pub(crate) struct HidingSetup {
-    pub(crate) plan: Plan,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) run_stack: Stack,
     pub(crate) run: HidingPcs,
     /// What is committed before: inputs, weights, outputs, as far as they are.
@@ -65,12 +65,12 @@ impl HidingSetup {
         let hidden = Hidden { run: true, inputs: secrecy.inputs, outputs: secrecy.outputs };
         let constants = model.as_ref().map(|model| model.constants());
         let plan = plan::build(program, batch, constants, hidden, &plan::LIMB_BITS)?;
-        Self::of(plan, id, model, secrecy)
+        Self::of(Arc::new(plan), id, model, secrecy)
     }
 
     /// For a plan; the id stands for what is proven.
     pub(crate) fn of(
-        plan: Plan,
+        plan: Arc<Plan>,
         program: Hash32,
         model: Option<Arc<Model>>,
         secrecy: Secrecy,
@@ -103,6 +103,18 @@ impl HidingSetup {
         let weights = model.as_ref().map_or(Hash32::new([0; 32]), |model| model.weights_root());
         let openings = secrecy.weights.unwrap_or(0);
         Ok(Self { plan, run_stack, run, owned, report, model, program, weights, openings })
+    }
+
+    /// The same for a commitment to the weights that hides so many openings. What a program is
+    /// planned like does not depend on it, so nothing is planned again.
+    pub(crate) fn for_openings(&self, openings: u16) -> Result<Self, PlanError> {
+        let is_hidden = |tree: Tree| self.owned(tree).is_some();
+        let secrecy = Secrecy {
+            inputs: is_hidden(Tree::Inputs),
+            outputs: is_hidden(Tree::Outputs),
+            weights: Some(openings),
+        };
+        Self::of(Arc::clone(&self.plan), self.program, None, secrecy)
     }
 
     /// Variables of the last sum-check.

@@ -139,6 +139,9 @@ pub enum PlanError {
     /// A program that is about its weights is none.
     #[error("the program about the weights is refused")]
     Registration(#[source] ProgramError),
+    /// A program about the weights that validators have no time to plan.
+    #[error("the program about the weights is too large to be verified in a block")]
+    LargeRegistration,
     /// A program whose outputs depend on no constant.
     #[error("there are no weights to register")]
     NoWeights,

@@ -19,11 +19,11 @@ const COMMITMENT: Hash32 = Hash32::new([5; 32]);
 const PROOF: Tier = Tier::Proof { weights: COMMITMENT };
 
 const INPUTS: Hash32 = Hash32::new([6; 32]);
-const ZK: Tier = Tier::Zk { weights: COMMITMENT, inputs: INPUTS };
+const ZK: Tier = Tier::Zk { weights: COMMITMENT, inputs: INPUTS, is_secret: false };
 
 /// How the result of a run of tier [`ZK`] is shown.
 const fn hidden(run: u8) -> ShownBy {
-    ShownBy::Zk { weights: COMMITMENT, inputs: INPUTS, run }
+    ShownBy::Zk { weights: COMMITMENT, inputs: INPUTS, run, is_secret: false }
 }
 
 /// What a run of [`PROGRAM`] takes, by the test's verifier.

@@ -8,19 +8,24 @@ use tg_types::hash::sha256;
 use tg_types::ids::Noun;
 use tg_types::tx::NodeSet;
 use tg_types::{
-    AccountId, Action, Amount, CheckedTx, Domain, DurationMs, Event, Hash32, JobId, JobSpec,
-    JobStatus, KeyEscrow, Lane, Message, NetworkKind, NodeId, Nonce, Params, Reason, RunFailure,
-    RunResult, Status, Tick, Tier, TxBody,
+    AccountId, Action, Amount, Bytes, CheckedTx, Domain, DurationMs, Event, Hash32, JobId, JobSpec,
+    JobStatus, KeyEscrow, Lane, Message, NetworkKind, NodeId, Nonce, Params, Reason,
+    RegistrationClaim, RunFailure, RunResult, SecretWeights, Status, Tick, Tier, TxBody,
 };
 
 use crate::fleet::*;
-use crate::judge::{STEP, answer, false_answer, is_false, proof_of, right_result};
+use crate::judge::{
+    REGISTRATION_COST, STEP, answer, false_answer, is_false, program_id, proof_of, registration_of,
+    right_result,
+};
 use crate::world::*;
 
 /// Nodes of a history; each has its own owner.
 const NODES: u8 = 9;
 /// Jobs that are open at once, so that everybody's steps fit in a block.
 const JOBS_OPEN_MAX: usize = 10;
+/// The client's secret weights: good for the jobs of most histories.
+const SECRET: SecretWeights = SecretWeights { root: Hash32::new([4; 32]), proofs: 60 };
 /// Rounds of a dispute that the honest answer before they show the step.
 const ROUNDS_ANSWERED: u8 = 3;
 /// Blocks in which a network without new jobs comes to rest.
@@ -220,7 +225,12 @@ impl History {
         let kind = *u.choose(&[NetworkKind::Local, NetworkKind::Open])?;
         let mut params = history_params();
         params.jobs.audit_tiles_from = *u.choose(&[1, u64::MAX])?;
-        let world = World::staffed_with(params, kind, NODES);
+        let mut world = World::staffed_with(params, kind, NODES);
+        let (owner, program) = (account(CLIENT), program_id(PROGRAM));
+        let (genesis, weights) = (world.rules.domain.genesis, SECRET);
+        let proof = registration_of(&RegistrationClaim { genesis, owner, program, weights });
+        let (proof, cost) = (Bytes::new(proof).expect("short"), REGISTRATION_COST);
+        world.succeed(owner, Action::RegisterWeights { program, weights, cost, proof });
         let character = |u: &mut Unstructured<'_>| {
             Ok(match u.int_in_range(0..=7)? {
                 0..=3 => Character::Honest,
@@ -522,7 +532,11 @@ fn any_spec(u: &mut Unstructured<'_>, now: Tick) -> Result<JobSpec> {
         3 | 4 => Tier::Sync,
         5 => Tier::Proof { weights: Hash32::new([5; 32]) },
         6 => Tier::Rerun,
-        7 => Tier::Zk { weights: Hash32::new([5; 32]), inputs: Hash32::new([6; 32]) },
+        7 => {
+            let (inputs, is_secret) = (Hash32::new([6; 32]), u.arbitrary()?);
+            let weights = if is_secret { SECRET.id() } else { Hash32::new([5; 32]) };
+            Tier::Zk { weights, inputs, is_secret }
+        }
         _ => Tier::Redundant { replicas: u.int_in_range(2..=4)? },
     };
     let mut spec = JobSpec {

@@ -21,6 +21,7 @@ impl Event {
             | Self::NodeAbsent { .. } => self.sentence_about_nodes(),
             Self::BeaconRecorded { .. }
             | Self::ProgramRecorded { .. }
+            | Self::WeightsRegistered { .. }
             | Self::JobQueued { .. }
             | Self::JobCancelled { .. }
             | Self::JobExpired { .. }
@@ -117,6 +118,10 @@ impl Event {
                     "Program {program} is on record; a run takes {multiply_adds} multiply-adds."
                 )
             }
+            Self::WeightsRegistered { weights, program, owner, proofs } => format!(
+                "{owner} registered secret weights {weights} for program {program}, good for \
+                 {proofs} more proofs."
+            ),
             Self::JobQueued { job, owner, escrow } => {
                 format!("Job {job} of {owner} was queued with {escrow} in escrow.")
             }
@@ -139,14 +144,7 @@ impl Event {
                 format!("Node {node} showed output {} of job {job}.", result.output)
             }
             Self::ResultProved { job, node, result, by } => {
-                let output = result.output;
-                let how = match by {
-                    ShownBy::Proof { .. } => "with a proof, which every validator verified",
-                    ShownBy::Rerun => "and every validator ran the program itself",
-                    ShownBy::Zk { .. } => {
-                        "with a proof that hides it, which every validator verified"
-                    }
-                };
+                let (output, how) = (result.output, shown_how(by));
                 format!("Node {node} showed output {output} of job {job} {how}.")
             }
             Self::CheckDrawn { job, node, round } => {
@@ -343,6 +341,20 @@ impl Event {
                 format!("{owner} was fined {amount} for node {node} and job {job}.")
             }
             _ => String::new(),
+        }
+    }
+}
+
+/// How everybody sees that a result is right.
+const fn shown_how(by: &ShownBy) -> &'static str {
+    match by {
+        ShownBy::Proof { .. } => "with a proof, which every validator verified",
+        ShownBy::Rerun => "and every validator ran the program itself",
+        ShownBy::Zk { is_secret: false, .. } => {
+            "with a proof that hides it, which every validator verified"
+        }
+        ShownBy::Zk { is_secret: true, .. } => {
+            "with a proof that hides it and the registered weights, which every validator verified"
         }
     }
 }

@@ -18,8 +18,8 @@ use std::{
     path::{Path, PathBuf},
 };
 use tg_float::FloatModel;
-use tg_gateway::KeyEscrow;
 use tg_gateway::task::{Root, TaskLimits, word};
+use tg_gateway::{KeyEscrow, WeightsSecret};
 use tg_jobfile::{
     Cpus, JobFile, ModelSource, Priority, Public, Resources, Run, Size, Work, WorkPath,
 };
@@ -64,6 +64,10 @@ pub(crate) struct Plan {
     pub(crate) escrow: KeyEscrow,
     /// What it offers to be served sooner.
     pub(crate) urgency: Urgency,
+    /// Whether its weights are a secret.
+    pub(crate) has_secret: bool,
+    /// What makes the commitment to them, once that is known.
+    pub(crate) secret: Option<WeightsSecret>,
 }
 
 /// What is to be computed, and where its outputs go.
@@ -183,6 +187,8 @@ impl Plan {
             budget_max: None,
             escrow: options.key_escrow.map_or(KeyEscrow::Validators, kept_by),
             urgency: urgency(options, None),
+            has_secret: options.secret_weights,
+            secret: None,
         };
         plan.checked(options.public)
     }
@@ -219,6 +225,8 @@ impl Plan {
             budget_max: file.budget_max,
             escrow: options.key_escrow.or(file.key_escrow).map_or(KeyEscrow::Validators, kept_by),
             urgency: urgency(options, file.priority),
+            has_secret: options.secret_weights || file.secret_weights,
+            secret: None,
         };
         plan.checked(options.public.or(file.public))
     }
@@ -226,6 +234,9 @@ impl Plan {
     /// Refuses what the ledger would refuse, with a better hint.
     fn checked(mut self, public: Option<Public>) -> Result<Self, Failure> {
         self.check_promise()?;
+        if self.has_secret {
+            return self.with_secret();
+        }
         if matches!(self.tier, Tier::Trusted | Tier::Redundant { .. }) {
             return Ok(self);
         }
@@ -244,6 +255,20 @@ impl Plan {
                 "a command has no meaning that others could recompute",
                 "use --verify none or redundant:2, or import a model and run that",
             )),
+        }
+    }
+
+    /// Refuses secret weights where nothing hides them. Which they are is looked up later.
+    fn with_secret(mut self) -> Result<Self, Failure> {
+        let hint = "give a model and --verify zk, or leave --secret-weights out";
+        match (&self.what, self.tier) {
+            (What::Tensor { model, .. }, Tier::Zk { .. }) => {
+                self.tier = showing::secret_tier(model)?;
+                Ok(self)
+            }
+            (What::Tensor { .. } | What::Float { .. } | What::Task { .. }, _) => {
+                Err(Failure::misuse("only proofs of tier zk can hide weights", hint))
+            }
         }
     }
 
@@ -290,6 +315,7 @@ impl Plan {
             promise: self.promise,
             escrow: self.escrow,
             urgency: self.urgency,
+            secret: self.secret,
         }
     }
 }

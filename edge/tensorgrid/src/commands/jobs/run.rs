@@ -53,6 +53,8 @@ struct Quoted {
     public: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     proof: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights: Option<String>,
 }
 
 /// Whether a job would be promised now.
@@ -140,6 +142,7 @@ impl Quoted {
             readers,
             public,
             proof,
+            weights: None,
         }
     }
 
@@ -182,6 +185,7 @@ impl Quoted {
         rows.extend(self.readers.iter().map(|readers| ("can be read by", readers.clone())));
         rows.extend(self.public.map(|public| ("public", public.to_owned())));
         rows.extend(self.proof.iter().map(|proof| ("proof", proof.clone())));
+        rows.extend(self.weights.iter().map(|weights| ("weights", weights.clone())));
         lines(&rows)
     }
 }
@@ -192,7 +196,8 @@ pub(super) fn quote(
     options: &JobOptions,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let plan = Plan::read(options)?;
+    let mut plan = Plan::read(options)?;
+    let weights = showing::find_secret(session, &mut plan)?;
     let quote = session.runtime.block_on(plan.order(&[]).quote(&session.gateway));
     let quote = quote.or_fail("there is no price for this", HINT)?;
     let tiles = match (&plan.what, quote.extent) {
@@ -205,6 +210,7 @@ pub(super) fn quote(
     let readers = session.gateway.readers(plan.tier, plan.escrow);
     let proof = plan.hiding();
     let quoted = Quoted::new(&quote, tiles, readers, (showing::warning(plan.tier), proof));
+    let quoted = Quoted { weights, ..quoted };
     printer.result(&quoted, || quoted.text());
     Ok(Exit::Done)
 }
@@ -232,6 +238,9 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let mut plan = Plan::read(&arguments.options)?;
+    if let Some(weights) = showing::find_secret(session, &mut plan)? {
+        printer.say(format_args!("Its weights: {weights}."));
+    }
     check_online(&plan, arguments)?;
     if arguments.array.is_some() {
         array::check(&plan)?;

@@ -2,14 +2,18 @@
 //! A proof of sealed data hides inputs and outputs; without hiding, their owner has to say that
 //! anybody may read them.
 
+use super::plan::{Plan, What};
+use crate::commands::model::look;
 use crate::failure::{Failure, OrFail as _};
+use crate::secrets::Secrets;
+use crate::work::connect::Session;
 use std::sync::Arc;
 use tg_jobfile::Public;
 use tg_proof::court::{self, commitment_id, hidden};
 use tg_proof::{Mode, Prover};
 use tg_tensor::Model;
-use tg_types::Tier;
 use tg_types::tx::PROOF_TX_BYTES_MAX;
+use tg_types::{Hash32, Tier};
 
 const HINT: &str = "use --verify audit or sync";
 
@@ -25,10 +29,62 @@ pub(super) fn tier(model: &Model, asked: Tier, public: Option<Public>) -> Result
             };
             let commitment = prover.commitment();
             let commitment = commitment.ok_or_else(|| Failure::misuse(what, HINT))?;
-            Ok(Tier::Zk { weights: commitment.id(), inputs })
+            Ok(Tier::Zk { weights: commitment.id(), inputs, is_secret: false })
         }
         Tier::Trusted | Tier::Audit | Tier::Sync | Tier::Redundant { .. } => Ok(asked),
     }
+}
+
+/// The tier of a job with secret weights, before they are looked up.
+pub(super) fn secret_tier(model: &Model) -> Result<Tier, Failure> {
+    if court::costs(model.program()).zk.is_none() {
+        let what = "runs of this program cannot be proven without their data";
+        return Err(Failure::misuse(what, HINT));
+    }
+    let none = Hash32::new([0; 32]);
+    Ok(Tier::Zk { weights: none, inputs: none, is_secret: true })
+}
+
+/// Looks the secret weights of a job up: the key on this machine, the registration on the chain.
+/// Refuses what the ledger would refuse, with a better hint; says how many proofs are left.
+pub(super) fn find_secret(session: &Session, plan: &mut Plan) -> Result<Option<String>, Failure> {
+    let (true, What::Tensor { model, .. }) = (plan.has_secret, &plan.what) else {
+        return Ok(None);
+    };
+    let kept = Secrets::new(&session.keys).known(model)?;
+    let weights = kept.weights.0;
+    let entry = look(session, &weights)?.ok_or_else(|| {
+        Failure::new(
+            format!("the secret weights {weights} are not registered on this network"),
+            "register them: `tensorgrid model register MODEL`",
+        )
+    })?;
+    if entry.owner != session.account() {
+        return Err(Failure::new(
+            format!("the secret weights {weights} were registered by {}", entry.owner),
+            "only their owner can have jobs with them; commit to your own with `tensorgrid model \
+             commit MODEL --again`",
+        ));
+    }
+    let runs = u16::from(session.gateway.params().jobs.runs_max());
+    if entry.left < runs {
+        return Err(Failure::new(
+            format!(
+                "{} proofs about the secret weights are left, and a job may need {runs}",
+                entry.left
+            ),
+            "wait for jobs that run, which give back what they do not need; or commit anew: \
+             `tensorgrid model commit MODEL --again`, then `model register`",
+        ));
+    }
+    plan.tier = Tier::Zk { weights, inputs: Hash32::new([0; 32]), is_secret: true };
+    plan.secret = Some(kept.secret());
+    Ok(Some(format!(
+        "secret, seen by the provider and by whoever can open the package; {} of {} proofs about \
+         them are left, of which the job takes {runs} and gives back those of runs that never \
+         began",
+        entry.left, entry.proofs
+    )))
 }
 
 /// The tier of a job that asks for a proof of public data: with the commitment to its weights, or
@@ -71,12 +127,16 @@ pub(super) const fn warning(tier: Tier) -> Option<&'static str> {
 
 /// What a proof of sealed data takes, and what of the job it does not hide; `None` for other tiers.
 pub(super) fn hiding(tier: Tier, model: &Model) -> Option<String> {
-    let Tier::Zk { .. } = tier else { return None };
+    let Tier::Zk { is_secret, .. } = tier else { return None };
     let cost = court::costs(model.program()).zk.unwrap_or(0);
+    let hides = if is_secret {
+        "no inputs, outputs or weights"
+    } else {
+        "no inputs or outputs; the weights are not hidden"
+    };
     Some(format!(
         "up to {PROOF_TX_BYTES_MAX} bytes in a block, which each validator verifies in about {} \
-         ms; the proof shows them the program, sizes and times, no inputs or outputs; the weights \
-         are not hidden",
+         ms; the proof shows them the program, sizes and times, {hides}",
         cost.div_ceil(1_000)
     ))
 }

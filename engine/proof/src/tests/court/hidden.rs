@@ -5,13 +5,17 @@ use super::least_micros;
 use crate::court::hidden::{
     Committer, HiddenShown, inputs_id, output_id, output_seed, prover, seeds,
 };
-use crate::court::{CourtError, context, costs, verify};
-use crate::hiding::{HiddenWeights, WeightsKey, ZkProver};
+use crate::court::secret::{self, SecretKey};
+use crate::court::{Court, CourtError, context, costs, verify};
+use crate::hiding::ZkProver;
 use expect_test::expect;
 use std::sync::Arc;
 use tg_tensor::{Model, Options, Runner, Tensor};
+use tg_types::tx::SHOWN_BYTES_MAX;
+use tg_types::weights::WEIGHTS_PROOFS_MAX;
 use tg_types::{
-    Bytes, Decode as _, Encode as _, GenesisHash, Hash32, JobId, List, NodeId, ResultClaim, ShownBy,
+    AccountId, Bytes, Decode as _, Encode as _, GenesisHash, Hash32, JobId, List, NodeId,
+    RegistrationClaim, ResultClaim, ResultVerifier as _, ShownBy,
 };
 
 const SECRET: [u8; 32] = [9; 32];
@@ -30,6 +34,7 @@ impl Case {
     }
 
     fn of(prover: &ZkProver, model: &Arc<Model>, net: Net, run: u8) -> Self {
+        let is_secret = prover.commitment().is_some_and(|weights| weights.openings() > 0);
         let (genesis, job) = (GenesisHash::new([1; 32]), JobId::new([2; 32]));
         let (node, inputs) = (NodeId::new([3; 32]), net.inputs(1));
         let committer = Committer::new(model.program()).expect("provable");
@@ -40,7 +45,7 @@ impl Case {
         let output = committer.output(&right(model, net), output_seed(&SECRET, run));
         let output = output.expect("fit");
         let weights = prover.commitment().expect("committed");
-        let by = ShownBy::Zk { weights: weights.id(), inputs: inputs_id(&roots), run };
+        let by = ShownBy::Zk { weights: weights.id(), inputs: inputs_id(&roots), run, is_secret };
         let claim = ResultClaim {
             genesis,
             job,
@@ -91,7 +96,7 @@ fn hidden_results_are_verified_within_their_cost() {
 fn hidden_result_for_something_else_is_refused() {
     type Change = fn(&mut Case);
     fn by(case: &mut Case) -> (&mut Hash32, &mut Hash32, &mut u8) {
-        let ShownBy::Zk { weights, inputs, run } = &mut case.claim.by else {
+        let ShownBy::Zk { weights, inputs, run, .. } = &mut case.claim.by else {
             unreachable!("a hidden result");
         };
         (weights, inputs, run)
@@ -147,17 +152,125 @@ fn hidden_lie_is_refused_and_not_opened_as_the_truth() {
     assert!(matches!(case.check(), Err(CourtError::Proof(_))));
 }
 
-/// Goal: the chain takes no commitment to weights that nobody can compute again.
+const KEY: SecretKey = SecretKey { seed: [5; 32], proofs: WEIGHTS_PROOFS_MAX };
+const CHAIN: GenesisHash = GenesisHash::new([1; 32]);
+
+/// A registration with all that it claims.
+fn registration(model: &Arc<Model>, key: &SecretKey) -> (RegistrationClaim, Vec<u8>) {
+    let owner = AccountId::new([8; 32]).expect("not a small-order key");
+    let bound = secret::context(&CHAIN, &owner);
+    let (weights, proof) = secret::register(model, key, bound).expect("it fits");
+    (RegistrationClaim { genesis: CHAIN, owner, program: model.id(), weights }, proof)
+}
+
+/// Goal: results with registered weights pass, within the cost of those with public ones, also if
+/// the commitment is for as many proofs as there may be; and only if the ledger says that they are
+/// registered. Method: the same result with and without its word.
 #[test]
-fn commitment_to_secret_weights_is_refused() {
-    let (net, model) = (Net::Dense, Net::Dense.model());
-    let none = crate::hiding::Shown { inputs: false, outputs: false };
-    let key = WeightsKey::new(crate::Seed::new([5; 32]), 1, 0);
-    let secret = ZkProver::new(Arc::clone(&model), 1, none, Some(key)).expect("provable");
-    let case = Case::of(&secret, &model, net, 0);
-    let read = HiddenWeights::from_bytes(&case.shown.weights).expect("a commitment");
-    assert_eq!(read.openings(), 1);
-    assert_eq!(case.check(), Err(CourtError::Other("commitments to weights")));
+fn results_of_secret_weights_pass_if_they_are_registered() {
+    for net in [Net::Dense, Net::Convolution, Net::Attention] {
+        let model = net.model();
+        let prover = secret::prover(&model, &KEY).expect("provable");
+        let mut case = Case::of(&prover, &model, net, 0);
+        let took = least_micros(|| assert_eq!(case.check(), Ok(()), "{net:?}"));
+        let cost = costs(model.program()).zk.expect("can be shown");
+        assert!(took <= 10 * cost, "{net:?}: took {took}, cost {cost}");
+        let length = case.shown.to_bytes().len();
+        assert!(length <= SHOWN_BYTES_MAX, "{net:?}: {length} bytes");
+        println!("{net:?}: a result took {took} of {cost}, {length} bytes");
+        let ShownBy::Zk { is_secret, .. } = &mut case.claim.by else { unreachable!("hidden") };
+        *is_secret = false;
+        assert_eq!(case.check(), Err(CourtError::Other("commitments to weights")));
+        let second = prover.prove(&[net.inputs(1)], &seeds(&SECRET, 1), Vec::new());
+        assert!(second.is_err(), "a prover makes one proof");
+    }
+    let model = Net::Dense.model();
+    let mut public = Case::new(&model, Net::Dense, 0);
+    let ShownBy::Zk { is_secret, .. } = &mut public.claim.by else { unreachable!("hidden") };
+    *is_secret = true;
+    assert_eq!(public.check(), Err(CourtError::Other("commitments to weights")));
+}
+
+#[test]
+fn registrations_are_verified_within_their_cost() {
+    for net in [Net::Dense, Net::Convolution, Net::Attention] {
+        let model = net.model();
+        let (claim, proof) = registration(&model, &KEY);
+        let program = model.program().to_bytes();
+        assert_eq!(secret::commit(&model, &KEY), Ok(claim.weights), "one for all");
+        let check = || secret::verify(&program, &claim, &proof).map(|report| report.bits >= 100.0);
+        let took = least_micros(|| assert_eq!(check(), Ok(true), "{net:?}"));
+        let cost = costs(model.program()).registration.expect("can be registered");
+        assert!(took <= 10 * cost, "{net:?}: took {took}, cost {cost}");
+        println!("{net:?}: a registration took {took} of {cost}, {} bytes", proof.len());
+        assert!(registration(&model, &KEY).1 == proof, "proven again, it is the same");
+    }
+}
+
+/// Goal: a registration is one of a network, an owner, a program and a commitment with its number.
+/// Method: an honest one with one of them changed, cut, longer or altered bytes, and another proof.
+#[test]
+fn registration_of_anything_else_is_refused() {
+    let model = Net::Dense.model();
+    let key = SecretKey { seed: [5; 32], proofs: 9 };
+    let (claim, proof) = registration(&model, &key);
+    let program = model.program().to_bytes();
+    let court = Court::default();
+    assert!(court.verify_registration(&program, &claim, &proof));
+    assert!(court.verify_registration(&[], &claim, &proof), "the verdict is remembered");
+    type Change = fn(&mut RegistrationClaim);
+    let changes: [(&str, Change); 7] = [
+        ("network", |claim| claim.genesis = GenesisHash::new([7; 32])),
+        ("owner", |claim| claim.owner = AccountId::new([9; 32]).expect("not of small order")),
+        ("program", |claim| claim.program = Hash32::new([7; 32])),
+        ("root", |claim| claim.weights.root = Hash32::new([7; 32])),
+        ("no root", |claim| claim.weights.root = Hash32::new([255; 32])),
+        ("more proofs", |claim| claim.weights.proofs += 1),
+        ("too many proofs", |claim| claim.weights.proofs = WEIGHTS_PROOFS_MAX + 1),
+    ];
+    for (what, change) in changes {
+        let mut other = claim;
+        change(&mut other);
+        assert!(!court.verify_registration(&program, &other, &proof), "{what}");
+    }
+    for cut in [0, 1, 200, proof.len() / 2, proof.len() - 1] {
+        assert!(!court.verify_registration(&program, &claim, &proof[..cut]), "cut at {cut}");
+    }
+    let longer = [proof.as_slice(), &[0]].concat();
+    assert!(!court.verify_registration(&program, &claim, &longer));
+    for at in (0..proof.len()).step_by(proof.len() / 20) {
+        let mut altered = proof.clone();
+        altered[at] ^= 1;
+        assert!(!court.verify_registration(&program, &claim, &altered), "byte {at}");
+    }
+    let conv = Net::Convolution.model();
+    let other = RegistrationClaim { program: conv.id(), ..claim };
+    assert!(!court.verify_registration(&conv.program().to_bytes(), &other, &proof), "program");
+    let run = Case::of(&secret::prover(&model, &key).expect("provable"), &model, Net::Dense, 0);
+    let bytes = run.shown.proof.as_slice();
+    assert!(!court.verify_registration(&program, &claim, bytes), "a run is no registration");
+}
+
+/// Goal: a job's name of its weights is new for every job, and so tells nothing of them.
+#[test]
+fn name_of_secret_weights_depends_on_the_job() {
+    let root = Net::Dense.model().weights_root();
+    assert_ne!(secret::name(&root, &[1; 32]), secret::name(&root, &[2; 32]));
+    assert_ne!(secret::name(&root, &SECRET), root);
+    assert_eq!(format!("{KEY:?}"), "SecretKey { proofs: 256, .. }");
+    let names = [
+        format!("name {}", hex(secret::name(&Hash32::new([1; 32]), &SECRET).as_bytes())),
+        format!("commitment {}", {
+            let key = SecretKey { seed: [5; 32], proofs: 9 };
+            let weights = secret::commit(&Net::Dense.model(), &key).expect("provable");
+            hex(weights.id().as_bytes())
+        }),
+    ];
+    expect![[r#"
+        name 836c903b5727dd68af3c8dddf1faa5ac5f8545a2a11ab14fa64540232cd7c948
+        commitment 2235cffba25c81ee2da11a34c05faa69226af06d4f673b9b7b438a38698ce9d2
+    "#]]
+    .assert_eq(&names.map(|name| name + "\n").concat());
 }
 
 /// Goal: what stands in a block says nothing that the same inputs would say again. Method: two jobs

@@ -4,6 +4,7 @@ use super::program::Registered;
 use super::{
     RegisterError, hiding_setup, prove, prove_hiding, setup, statement, verify, verify_hiding,
 };
+use crate::court;
 use crate::field::int;
 use crate::hiding::{HiddenWeights, HidingRoot, Seed, Shown, Stream, Tensors, Weights, WeightsKey};
 use crate::hiding::{ZkProver, ZkSeeds, ZkStatement, ZkVerifier};
@@ -565,6 +566,7 @@ fn registration_and_secret_weights_of_perceptrons_slow() {
         let bytes = proof.to_bytes();
         let found = timed("verify", || verify_hiding(&program, &weights, context.clone(), &bytes));
         println!("{} bytes, {:.1} bits", bytes.len(), found.expect("it holds").bits);
+        println!("{:?} microseconds in the court", court::costs(&program).registration);
         let spec = model.program().inputs()[0].spec;
         let inputs = vec![vec![Tensor::zeros(&spec)]];
         for name in ["secret", "known"] {

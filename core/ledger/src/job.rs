@@ -4,7 +4,8 @@
 //! result and shows it ([`run`]), or shows it with a proof ([`prove`]); what the tier asks for
 //! follows ([`draw`], [`check`], [`keyless`], [`dispute`]); the end is a settlement ([`settle`]).
 //! Every step has a date by which it must happen ([`miss`]). Packages that do not open have a court
-//! of their own ([`complaint`]). The whole path with all times and losses is in `docs/protocol.md`.
+//! of their own ([`complaint`]). What runs took is learned when their job settles ([`pace`]).
+//! The whole path with all times and losses is in `docs/protocol.md`.
 //!
 //! A closed job stays readable for the retention time; then the due queue forgets it, so that the
 //! state holds no history.
@@ -17,6 +18,7 @@ pub(crate) mod draw;
 mod fleet;
 pub(crate) mod keyless;
 pub(crate) mod miss;
+pub(crate) mod pace;
 pub(crate) mod place;
 pub(crate) mod promise;
 pub(crate) mod prove;

@@ -7,6 +7,7 @@ use tg_types::{Height, IdempotencyId, PublicKey};
 
 use crate::beacon::RING_HEIGHTS;
 use crate::due::PageOf;
+use crate::job::pace::Subject;
 use crate::list::ListOf;
 
 /// The id of an entry of which there is only one.
@@ -133,6 +134,11 @@ pub fn weights(id: &Hash32) -> StateKey {
     StateKey::new(Noun::Weights, *id.as_bytes())
 }
 
+/// What settled jobs have taught about a subject.
+pub fn pace(subject: &Subject) -> StateKey {
+    StateKey::new(Noun::Pace, subject.place_id())
+}
+
 pub(crate) fn program_piece_id(program: &Hash32, piece: u8) -> [u8; 32] {
     *tagged(PIECE, &[program.as_bytes(), &[piece]]).as_bytes()
 }
@@ -180,7 +186,7 @@ pub(crate) fn due_page_id(page: PageOf) -> [u8; 32] {
 
 /// Some numbers as an id. The byte that varies most comes first, because the state's index tells
 /// keys apart by their first bytes.
-fn numbers_id<const COUNT: usize>(numbers: [u64; COUNT]) -> [u8; 32] {
+pub(crate) fn numbers_id<const COUNT: usize>(numbers: [u64; COUNT]) -> [u8; 32] {
     const { assert!(COUNT <= 4, "an id has room for four numbers") };
     let mut id = [0; 32];
     let (words, _) = id.as_chunks_mut::<8>();

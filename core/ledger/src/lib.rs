@@ -59,6 +59,7 @@ pub use job::charges::{Charges, charges};
 pub use job::dispute::{DisputeEntry, Turn};
 pub use job::draw::{BEACON_DELAY, drawn_lot};
 pub use job::kept as job_kept;
+pub use job::pace::{PACE_PLACES, PaceEntry, Subject, forecast, subjects};
 pub use job::place::{excluded, run_bond};
 pub use job::promise::{
     ASK_AGAIN, Blamed, CANCEL_PART, KEPT_PER_NODE_MAX, KeptSlots, SLOT_AHEAD_MAX, SLOT_MARGIN,

@@ -8,8 +8,8 @@ use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::{Action, CheckedTx, Genesis, Height, JobSpec, Params, Tick, TxBody, Work};
 
 use crate::entry::key_of;
-use crate::job::QueueRow;
 use crate::job::draw::BEACON_DELAY;
+use crate::job::{QueueRow, pace};
 use crate::list::ListOf;
 use crate::program::PieceEntry;
 use crate::rules::BlockEnv;
@@ -96,9 +96,9 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
             }
         }
         Action::SubmitJobs { specs, .. } => {
-            specs.as_slice().iter().for_each(|spec| add_spec(env, spec, out));
+            specs.as_slice().iter().for_each(|spec| add_spec(env, &body.sender, spec, out));
         }
-        Action::SubmitArray { spec, .. } => add_spec(env, spec, out),
+        Action::SubmitArray { spec, .. } => add_spec(env, &body.sender, spec, out),
         Action::PutProgram { program, piece, .. } => {
             let draft = keys::draft_id(&body.sender, program);
             out.extend([keys::program(program), keys::draft(&body.sender, program)]);
@@ -134,13 +134,15 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
     }
 }
 
-/// What taking a job in looks at.
-fn add_spec(env: &BlockEnv, spec: &JobSpec, out: &mut Vec<StateKey>) {
+/// What taking a job in and placing it looks at: its date, its program, secret weights, and what is
+/// known of times.
+fn add_spec(env: &BlockEnv, sender: &AccountId, spec: &JobSpec, out: &mut Vec<StateKey>) {
     add_due(env.tick.plus(spec.expires_after).ok(), out);
     if let Work::Tensor { program, .. } = &spec.work {
         out.push(keys::program(program));
     }
     out.extend(spec.tier.secret_weights().map(|id| keys::weights(&id)));
+    out.extend(pace::placing(sender, spec).map(|subject| keys::pace(&subject)));
 }
 
 /// The seats for which an account may speak.

@@ -24,6 +24,7 @@ use crate::error::{ApplyError, Fail, Stop};
 use crate::fee;
 use crate::job::complaint::{self, ComplaintEntry};
 use crate::job::dispute::{self, DisputeEntry};
+use crate::job::pace::PaceEntry;
 use crate::job::prove::{self, Shown};
 use crate::job::{self, JobEntry, check, keyless, run};
 use crate::list::{ListHead, ListPage};
@@ -88,6 +89,7 @@ tables! {
     disputes: DisputeEntry,
     complaints: ComplaintEntry,
     weights: WeightsEntry,
+    paces: PaceEntry,
 }
 
 /// Who acts, and by which transaction.

@@ -8,6 +8,7 @@
 use crate::model::has_words;
 use crate::packing::Models;
 use std::fmt;
+use std::sync::LazyLock;
 use tg_types::DeviceKind;
 
 /// The table that comes with this version.
@@ -191,6 +192,12 @@ impl Catalogue {
     /// The table that comes with this version.
     pub fn builtin() -> Self {
         Self::parse(TABLE).expect("the table of this version is tested")
+    }
+
+    /// The same, read once for all who ask.
+    pub fn shared() -> &'static Self {
+        static SHARED: LazyLock<Catalogue> = LazyLock::new(Catalogue::builtin);
+        &SHARED
     }
 
     /// Reads a table.

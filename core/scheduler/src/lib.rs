@@ -7,9 +7,11 @@
 pub mod catalogue;
 mod change;
 pub mod index;
+mod logarithm;
 mod market;
 mod meter;
 mod model;
+pub mod pace;
 pub mod packing;
 pub mod queue;
 mod rule;
@@ -17,11 +19,12 @@ pub mod sharing;
 pub mod slots;
 
 pub use change::{Change, cheapest_change};
-pub use market::{Market, Names, stake_step, steps_of};
+pub use market::{Found, Market, Names, stake_step, steps_of};
 pub use meter::Meter;
 pub use rule::Rule;
 
 use model::is_of_model;
+use pace::DeviceClass;
 use slots::{KeptSlot, Span};
 use tg_types::{
     AccountId, Amount, Bps, Device, DurationMs, JobId, JobSpec, NodeDescriptor, NodeId,
@@ -222,11 +225,17 @@ impl<'a> Offer<'a> {
         devices.map(move |(place, device)| (device, credit.mib(place, device)))
     }
 
-    /// The credited memories of the devices on which a job can run.
-    fn suitable_mib(&self, spec: &JobSpec) -> impl Iterator<Item = u32> {
+    /// The devices on which a job can run, with their credited memories.
+    fn suitable(&self, spec: &JobSpec) -> impl Iterator<Item = (&'a Device, u32)> {
         let able = self.devices().filter(|(device, _)| is_able(spec, device));
-        let credited = able.filter_map(|(_, credited)| credited);
-        credited.filter(|mib| *mib >= spec.needs.memory_mib_min)
+        let credited = able.filter_map(|(device, credited)| Some((device, credited?)));
+        credited.filter(|(_, mib)| *mib >= spec.needs.memory_mib_min)
+    }
+
+    /// The class of the first device on which a job can run.
+    pub fn class_for(&self, spec: &JobSpec) -> Option<DeviceClass> {
+        let (device, memory_mib) = self.suitable(spec).next()?;
+        Some(DeviceClass::of(device, memory_mib))
     }
 }
 

@@ -14,6 +14,7 @@ pub use names::Names;
 
 use crate::catalogue::Abilities;
 use crate::index::{Event, Index, Keys, NOWHERE, NodeOffer, Purpose, STALLS_MAX, TaskSpec};
+use crate::pace::{DeviceClass, Paces};
 use crate::packing::Models;
 use crate::sharing::Modes;
 use crate::{Ask, Measure, Meter, Offer, Pricing, fit};
@@ -22,8 +23,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use tg_types::{Amount, Name, NodeDescriptor, NodeId, Work};
 
-/// The step of the price in the middle, and of all speeds: how fast devices fill memory is measured
-/// in block times, which are too coarse to give work by.
+/// The step of the price in the middle, and of all speeds: how fast devices fill memory says little
+/// of how fast they run a program. What runs of the same work took is in [`Paces`].
 const MIDDLE: u8 = 32;
 /// The largest step of a price.
 const STEP_MAX: i64 = 63;
@@ -71,6 +72,22 @@ struct Stall {
     /// The number of the device's name.
     name: u16,
     offer: NodeOffer,
+}
+
+impl Stall {
+    /// The class of its device.
+    const fn class(&self) -> DeviceClass {
+        DeviceClass { kind: self.offer.kind, model: self.offer.model }
+    }
+}
+
+/// A node for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its place among the nodes of the market.
+    pub number: usize,
+    /// The class of the device for which it was chosen.
+    pub class: Option<DeviceClass>,
 }
 
 impl Market {
@@ -127,16 +144,17 @@ impl Market {
         }
     }
 
-    /// The best node for one more run, by its place. The draw decides between equals; `offer` says
-    /// what a node offers now. Every node is asked once at most.
+    /// The best node for one more run. What is known of the time that it takes on classes of
+    /// devices counts in the score; the draw decides between equals; `offer` says what a node
+    /// offers now. Every node is asked once at most.
     pub fn find<'a>(
         &mut self,
         names: &mut Names,
-        ask: &Ask<'_>,
+        (ask, paces): (&Ask<'_>, &Paces),
         draw: u64,
         offer: impl Fn(usize) -> Option<Offer<'a>>,
         meter: &Meter,
-    ) -> Option<usize> {
+    ) -> Option<Found> {
         let meant = ask.spec.needs.model.as_ref().map(|asked| names.meant(asked, meter));
         let task = self.task(ask, meant.as_ref());
         let Self { index, stalls, crowded, unstaked, answers, questions, .. } = self;
@@ -163,15 +181,18 @@ impl Market {
                 stall.is_some_and(|stall| meant.as_ref().is_none_or(|it| it.has(stall.name)));
             is_meant && is_fit(number)
         };
-        let found = task.and_then(|task| index.best(task, draw, meter, admits));
+        let found = task.and_then(|task| index.best((task, paces), draw, meter, admits));
         if let Some(place) = found {
-            return Some(node_and_place(place).0);
+            let (number, place) = node_and_place(place);
+            let stall = stalls.get(number).and_then(|stalls| stalls.get(place));
+            return Some(Found { number, class: stall.map(Stall::class) });
         }
         let unstaked = if ask.bond == Amount::ZERO { unstaked.as_slice() } else { &[] };
         [crowded.as_slice(), unstaked].into_iter().find_map(|aside| {
             let turn = draw.checked_rem(aside.len() as u64).unwrap_or(0);
             let (before, after) = aside.split_at(usize::try_from(turn).unwrap_or(0));
-            after.iter().chain(before).copied().find(|number| is_fit(*number))
+            let number = after.iter().chain(before).copied().find(|number| is_fit(*number))?;
+            Some(Found { number, class: offer(number)?.class_for(ask.spec) })
         })
     }
 

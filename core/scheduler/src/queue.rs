@@ -18,7 +18,6 @@ mod board;
 mod event;
 mod kept;
 mod learn;
-mod logarithm;
 mod order;
 mod promises;
 mod round;

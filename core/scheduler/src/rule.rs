@@ -128,7 +128,7 @@ fn is_proved(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
 fn has_memory(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
     let able = || offer.devices().filter(|(device, _)| is_able(ask.spec, device));
     if able().any(|(_, credited)| credited.is_some()) {
-        return offer.suitable_mib(ask.spec).next().is_some();
+        return offer.suitable(ask.spec).next().is_some();
     }
     able().any(|(device, _)| device.memory_mib >= ask.spec.needs.memory_mib_min)
 }

@@ -303,6 +303,8 @@ crate::wire! {
         Complaint = 19,
         /// Secret weights that are registered for a program.
         Weights = 20,
+        /// What settled jobs have taught about run times.
+        Pace = 21,
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod client;
 pub mod document;
+pub mod eta;
 mod pages;
 pub mod rpc;
 pub mod server;

@@ -154,7 +154,7 @@ impl OneText for JobPlace {
 }
 
 /// All nouns, in the order of their tags.
-const NOUNS: [(Noun, &str); 21] = [
+const NOUNS: [(Noun, &str); 22] = [
     (Noun::Totals, "totals"),
     (Noun::Account, "account"),
     (Noun::Seen, "seen"),
@@ -176,6 +176,7 @@ const NOUNS: [(Noun, &str); 21] = [
     (Noun::Draft, "draft"),
     (Noun::Complaint, "complaint"),
     (Noun::Weights, "weights"),
+    (Noun::Pace, "pace"),
 ];
 
 impl OneText for Noun {

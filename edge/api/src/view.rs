@@ -655,7 +655,8 @@ impl EntryView {
             | Noun::Piece
             | Noun::Draft
             | Noun::Dispute
-            | Noun::Complaint => Self::Opaque,
+            | Noun::Complaint
+            | Noun::Pace => Self::Opaque,
         })
     }
 

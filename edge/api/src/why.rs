@@ -124,6 +124,12 @@ fn own_slot(entry: &JobEntry, nodes: &[Candidate]) -> Option<JobId> {
 }
 
 impl Candidate {
+    /// What it offers now, as the score sees it.
+    #[must_use]
+    pub fn offer_at(&self, params: &Params, now: Tick) -> Offer<'_> {
+        Offer { reputation: self.entry.reputation.lower_bound(now), ..self.offer(params) }
+    }
+
     /// What it offers now, as the rules see it.
     #[must_use]
     pub fn offer(&self, params: &Params) -> Offer<'_> {

@@ -19,7 +19,7 @@ use tg_types::{
 };
 
 /// Nouns of the state, which are scanned one by one.
-const NOUNS: [Noun; 21] = [
+const NOUNS: [Noun; 22] = [
     Noun::Totals,
     Noun::Account,
     Noun::Seen,
@@ -41,6 +41,7 @@ const NOUNS: [Noun; 21] = [
     Noun::Draft,
     Noun::Complaint,
     Noun::Weights,
+    Noun::Pace,
 ];
 
 /// Entries of one noun; a run has far fewer.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, ComplaintEntry, Cursor, DisputeEntry, DraftEntry,
     DueHead, DuePage, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, MemoryView, NodeEntry,
-    ParamsEntry, PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
-    WeightsEntry,
+    PaceEntry, ParamsEntry, PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals,
+    ValidatorEntry, WeightsEntry,
 };
 use tg_types::{
     codec::{Decode, Encode},
@@ -95,6 +95,7 @@ impl Scan {
                 let job = JobId::new(key.id());
                 self.complaints.extend(read(key, bytes, found).map(|entry| (job, entry)));
             }
+            Noun::Pace => drop(read::<PaceEntry>(key, bytes, found)),
             Noun::List => self.add_list(key, bytes, found),
             Noun::Weights => drop(read::<WeightsEntry>(key, bytes, found)),
             Noun::Program => drop(read::<ProgramEntry>(key, bytes, found)),

@@ -10,3 +10,4 @@ pub(crate) mod market;
 pub(crate) mod order;
 pub(crate) mod provider;
 pub(crate) mod story;
+pub(crate) mod times;

@@ -4,10 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_scheduler::{Ask, Market, Meter, Names, Offer, Pricing, stake_step};
+use tg_scheduler::pace::Paces;
+use tg_scheduler::{Ask, Found, Market, Meter, Names, Offer, Pricing, stake_step};
 use tg_types::ids::{AccountId, JobId, NodeId};
 use tg_types::{Amount, Bps, CapacityParams, Encode as _, ProgramFacts};
 
+use super::pace::{self, Subject};
 use super::place::{excluded, run_bond};
 use super::promise::{self, Promise};
 use super::record::JobEntry;
@@ -40,6 +42,10 @@ pub(super) struct Fleet {
     /// What was asked for in vain. Until the block ends there is only less, but for slots that are
     /// free again because their job has begun elsewhere: the next block finds those.
     in_vain: BTreeSet<Vec<u8>>,
+    /// What is known of the times of the job that is placed, and which job that is. Tasks of an
+    /// array come one after the other and are alike.
+    times: Option<(Vec<Subject>, u64)>,
+    paces: Paces,
 }
 
 /// What an owner has.
@@ -85,7 +91,20 @@ impl Fleet {
         let (by_hour, by_tera) = (None, None);
         let (names, meter) = (Names::default(), Meter::default());
         let (spent, in_vain) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Self { seats, open, by_hour, by_tera, owners, names, meter, spent, in_vain })
+        let (times, paces) = (None, Paces::default());
+        Ok(Self {
+            seats,
+            open,
+            by_hour,
+            by_tera,
+            owners,
+            names,
+            meter,
+            spent,
+            in_vain,
+            times,
+            paces,
+        })
     }
 
     /// Whether any node takes one more run.
@@ -114,15 +133,31 @@ impl Fleet {
         self.seats[place].id
     }
 
-    /// The place of the best node for one more run: of an owner that has not had the job, or else
-    /// of one that merely disappeared. The job's client has less time then.
+    /// Looks up what is known of the times of a job's runs.
+    pub(super) fn learn(
+        &mut self,
+        session: &mut Session<'_>,
+        entry: &JobEntry,
+        facts: Option<&ProgramFacts>,
+    ) -> Result<(), Stop> {
+        let subjects: Vec<Subject> = pace::placing(&entry.owner, &entry.spec).collect();
+        let asked = (subjects, pace::work(&entry.spec, facts));
+        if self.times.as_ref() != Some(&asked) {
+            self.paces = pace::forecast_of(session, asked.1, &asked.0)?.paces();
+            self.times = Some(asked);
+        }
+        Ok(())
+    }
+
+    /// The best node for one more run of the job that was looked up last: of an owner that has not
+    /// had the job, or else of one that merely disappeared. The job's client has less time then.
     pub(super) fn find(
         &mut self,
         session: &Session<'_>,
         job: &JobId,
         entry: &JobEntry,
         facts: Option<&ProgramFacts>,
-    ) -> Option<usize> {
+    ) -> Option<Found> {
         let before = self.meter.steps();
         let found = self.search(session, job, entry, facts);
         let spent = self.spent.entry(entry.owner).or_default();
@@ -136,7 +171,7 @@ impl Fleet {
         job: &JobId,
         entry: &JobEntry,
         facts: Option<&ProgramFacts>,
-    ) -> Option<usize> {
+    ) -> Option<Found> {
         let bond = run_bond(session.params.jobs.run_bond, &entry.spec);
         let asked = asked(entry, facts, bond);
         // A slot that is kept for a job is in the way of others only.
@@ -164,8 +199,10 @@ impl Fleet {
         None
     }
 
-    fn best(&mut self, session: &Session<'_>, ask: &Ask<'_>, draw: u64) -> Option<usize> {
-        let Self { seats, by_hour, by_tera, names, meter, .. } = self;
+    fn best(&mut self, session: &Session<'_>, ask: &Ask<'_>, draw: u64) -> Option<Found> {
+        let Self { seats, by_hour, by_tera, names, meter, paces, .. } = self;
+        let unknown = Paces::default();
+        let paces = if draw.is_multiple_of(pace::TRIES_ONE_IN) { &unknown } else { &*paces };
         let pricing = Pricing::of_job(ask.spec, ask.facts);
         let market = match pricing {
             Pricing::Hour => by_hour,
@@ -176,7 +213,7 @@ impl Fleet {
             let offers = seats.iter().map(|seat| offer(session, seat).expect("it was loaded"));
             Market::new(pricing, names, offers)
         });
-        market.find(names, ask, draw, |place| offer(session, seats.get(place)?), meter)
+        market.find(names, (ask, paces), draw, |place| offer(session, seats.get(place)?), meter)
     }
 
     /// A node was given a run: it has less room, and its owner less stake for all its nodes.

@@ -10,13 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
+use tg_scheduler::pace::DeviceClass;
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick, Tier, TimeError, Work};
 
 use super::fleet::{self, Fleet};
-use super::promise;
 use super::record::{JobEntry, Run, RunState};
 use super::row::{QueueKey, QueueRow};
+use super::{pace, promise};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
 use crate::list::{self, LIST_PAGE_MAX, ListHead, ListOf};
@@ -190,16 +191,18 @@ pub(super) fn load_waiting(session: &mut Session<'_>, jobs: &[JobId]) -> Result<
     let older: Vec<StateKey> = older.map(keys::job).collect();
     session.require(&older)?;
     let (mut programs, mut dates) = (BTreeSet::new(), BTreeSet::new());
+    let mut paces = BTreeSet::new();
     for job in jobs {
         let slot = session.tables.jobs.find(job.as_bytes())?;
         let Some(entry) = session.tables.jobs.at(slot) else { continue };
         if let Work::Tensor { program, .. } = &entry.spec.work {
             programs.insert(keys::program(program));
         }
+        paces.extend(pace::placing(&entry.owner, &entry.spec).map(|subject| keys::pace(&subject)));
         dates.insert(run_deadline(session, &entry.spec)?);
     }
     let (programs, dates): (Vec<_>, Vec<_>) =
-        (programs.into_iter().collect(), dates.into_iter().collect());
+        (programs.into_iter().chain(paces).collect(), dates.into_iter().collect());
     let programs = session.require(&programs);
     let dates = due::load_dates(session, &dates);
     session.all_of([programs, dates])
@@ -276,14 +279,15 @@ fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut Fleet) -> Result<us
         Work::Opaque { .. } => None,
     };
     let before = entry.runs.as_slice().len();
+    fleet.learn(session, &entry, facts.as_ref())?;
     while entry.live().count() < usize::from(entry.wanted) && fleet.has_time_for(&entry.owner) {
         let Some(chosen) = fleet.find(session, job, &entry, facts.as_ref()) else {
             break;
         };
-        let node = fleet.id(chosen);
+        let node = fleet.id(chosen.number);
         promise::begin(session, job, &mut entry, &node)?;
-        assign(session, job, &mut entry, &node)?;
-        fleet.follow(session, chosen);
+        assign(session, job, &mut entry, (&node, chosen.class))?;
+        fleet.follow(session, chosen.number);
     }
     let given = entry.runs.as_slice().len() - before;
     if given == 0 {
@@ -314,12 +318,12 @@ pub(super) fn run_deadline(session: &Session<'_>, spec: &JobSpec) -> Result<Tick
     session.env.tick.plus(spec.run_max)?.plus(session.params.jobs.run_grace)
 }
 
-/// Gives a job to a node.
+/// Gives a job to a node, for a device of this class.
 pub(super) fn assign(
     session: &mut Session<'_>,
     job: &JobId,
     entry: &mut JobEntry,
-    id: &NodeId,
+    (id, class): (&NodeId, Option<DeviceClass>),
 ) -> Result<(), Stop> {
     let bond = run_bond(session.params.jobs.run_bond, &entry.spec);
     let deadline = run_deadline(session, &entry.spec)?;
@@ -333,7 +337,8 @@ pub(super) fn assign(
     let stake = session.tables.stakes.find(owner.as_bytes())?;
     session.tables.stakes.at_mut(stake).get_or_insert_default().expose(bond)?;
     let number = u8::try_from(entry.runs.as_slice().len()).expect("a job has at most 16 runs");
-    let run = Run { node: *id, owner, bond, deadline, state: RunState::Placed };
+    let (begun, state) = (session.env.tick, RunState::Placed);
+    let run = Run { node: *id, owner, bond, class, begun, took: None, deadline, state };
     entry.runs.push(run).map_err(|_| ApplyError::Incomplete(keys::job(job)))?;
     session.emit(Event::JobPlaced { job: *job, node: *id, run: number, deadline });
     due::add(session, deadline, DueItem::JobStep { job: *job })
@@ -342,6 +347,7 @@ pub(super) fn assign(
 /// Keys of everything that a step of a job may touch besides the job itself.
 pub(crate) fn keys_around(entry: &JobEntry, out: &mut Vec<StateKey>) {
     out.push(keys::account(&entry.owner));
+    out.extend(pace::subjects(&entry.owner, &entry.spec).iter().map(keys::pace));
     if let Work::Tensor { program, .. } = &entry.spec.work {
         out.push(keys::program(program));
     }

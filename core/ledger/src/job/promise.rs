@@ -537,7 +537,9 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
         return due::add(session, later, DueItem::BeginSlot { job: *job });
     }
     begin(session, job, &mut entry, &node)?;
-    place::assign(session, job, &mut entry, &node)?;
+    let seat = Seat::find(session, &node)?;
+    let class = seat.offer(session).and_then(|offer| offer.class_for(&entry.spec));
+    place::assign(session, job, &mut entry, (&node, class))?;
     place::dequeue(session, &mut entry)?;
     entry.status = JobStatus::Running;
     session.tables.jobs.put(job.as_bytes(), Some(entry))

@@ -102,6 +102,7 @@ pub(crate) fn prove(session: &mut Session<'_>, call: &Call, shown: &Shown<'_>) -
     }
     if let Some(run) = entry.run_of(&node) {
         run.state = RunState::Revealed { result: *result, height: session.env.height };
+        run.end_at(session.env.tick);
         run.deadline = Tick::MAX;
     }
     run::blame_doubters(session, &entry)?;

@@ -1,11 +1,12 @@
 //! What is stored of a job.
 
+use tg_scheduler::pace::DeviceClass;
 use tg_types::ids::{AccountId, Hash32, NodeId, Noun};
 use tg_types::job::REPLICAS_MAX;
 use tg_types::params::RUNS_FAILED_MAX;
 use tg_types::{
-    Amount, Extent, Height, JobSpec, JobStatus, List, Reason, RunClaim, RunResult, Tick, Tier,
-    Work, wire,
+    Amount, DurationMs, Extent, Height, JobSpec, JobStatus, List, Reason, RunClaim, RunResult,
+    Tick, Tier, Work, wire,
 };
 
 use super::promise::Promise;
@@ -110,6 +111,12 @@ wire! {
         pub owner: AccountId,
         /// What of the owner's stake stands for it.
         pub bond: Amount,
+        /// The class of the device for which the node was chosen.
+        pub class: Option<DeviceClass>,
+        /// When it was placed.
+        pub begun: Tick,
+        /// How long after that its node committed to a result or showed it, if it has.
+        pub took: Option<DurationMs>,
         /// When the next step must be there.
         pub deadline: Tick,
         /// How far it has come.
@@ -197,6 +204,11 @@ wire! {
 }
 
 impl Run {
+    /// Its node has come to a result.
+    pub(crate) fn end_at(&mut self, now: Tick) {
+        self.took = now.since(self.begun).ok();
+    }
+
     /// Whether it still may give a result.
     pub const fn is_live(&self) -> bool {
         !matches!(self.state, RunState::Ended { .. })

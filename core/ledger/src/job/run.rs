@@ -78,6 +78,7 @@ fn commit_one(
     let answer = session.env.tick.plus(session.params.jobs.answer_within)?;
 
     run.state = RunState::Committed { seal, height };
+    run.end_at(session.env.tick);
     run.deadline = Tick::MAX;
     let runs_open = match entry.spec.tier {
         Tier::Trusted | Tier::Proof { .. } | Tier::Rerun | Tier::Zk { .. } => true,

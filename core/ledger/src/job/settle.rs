@@ -5,9 +5,9 @@ use tg_types::ids::{AccountId, JobId, NodeId};
 use tg_types::{Amount, Bps, Event, Extent, JobStatus, Reason, Tick};
 
 use super::charges::{Charges, charges};
-use super::place;
 use super::promise::{self, Promise};
 use super::record::{Check, CheckState, Checks, JobEntry, Run, RunState};
+use super::{pace, place};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
 use crate::planted::planted;
@@ -51,6 +51,7 @@ pub(crate) fn pay_out(
         let more = if is_unshown { prices.unshown } else { Amount::ZERO };
         pay_check(session, job, check, (prices.check_pay.plus(more)?, prices.check_fees))?;
     }
+    pace::learn(session, &entry)?;
     release_checks(session, &mut entry)?;
     let escrow = entry.escrow;
     let client = session.tables.accounts.find(entry.owner.as_bytes())?;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, ComplaintEntry, Cursor, DisputeEntry,
     DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead,
-    ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, ParamsEntry, PieceEntry, ProgramEntry, Promise,
-    QueueRow, SLOT_MARGIN, SeenEntry, StakeEntry, Totals, ValidatorEntry, WeightsEntry, charges,
-    keys, rest_of_run, slot_length,
+    ListPage, LogEntry, NodeEntry, PAGE_ITEMS_MAX, PaceEntry, ParamsEntry, PieceEntry,
+    ProgramEntry, Promise, QueueRow, SLOT_MARGIN, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+    WeightsEntry, charges, keys, rest_of_run, slot_length,
 };
 use tg_scheduler::slots::{KeptSlot, Span, busiest};
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
@@ -122,6 +122,10 @@ impl Found {
             Noun::Validator => drop(decoded::<ValidatorEntry>(bytes)),
             Noun::Cursor => drop(decoded::<Cursor>(bytes)),
             Noun::Absence => drop(decoded::<AbsenceEntry>(bytes)),
+            Noun::Pace => {
+                let entry: PaceEntry = decoded(bytes);
+                assert!(!entry.lesson.classes.as_slice().is_empty(), "somebody was heard");
+            }
         }
     }
 

@@ -6,8 +6,9 @@ use crate::world::*;
 use expect_test::expect;
 use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, ComplaintEntry, Cursor, DisputeEntry, DraftEntry,
-    DueHead, DuePage, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, NodeEntry, ParamsEntry,
-    PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry, WeightsEntry,
+    DueHead, DuePage, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, NodeEntry, PaceEntry,
+    ParamsEntry, PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
+    WeightsEntry,
 };
 use tg_types::hash::sha256;
 use tg_types::ids::{Hash32, Noun};
@@ -36,6 +37,9 @@ fn full_world() -> World {
     world.succeed(account(CHALLENGER), Action::Object { job });
     world.act(provider, answer_by(job, answer(0, 2)));
     world.ask(spec(Tier::Redundant { replicas: 4 }));
+    let job = world.ask(spec(Tier::Trusted));
+    let runner = world.runners(job)[0];
+    world.deliver(runner, job, &right());
     let job = world.ask(spec(Tier::Audit));
     world.act(0, commit_as(0, job, &right()));
     let job = world.ask(spec(Tier::Trusted));
@@ -105,6 +109,7 @@ macro_rules! for_every_entry {
         $check::<DisputeEntry>(Noun::Dispute);
         $check::<ComplaintEntry>(Noun::Complaint);
         $check::<WeightsEntry>(Noun::Weights);
+        $check::<PaceEntry>(Noun::Pace);
     };
 }
 
@@ -193,6 +198,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["130 entries f09854dd71044eb25f805930fcc275c362888459a6fb50d1d73468bdd47bd938"]
+    expect!["137 entries bc1d77dcc8a5ef475129498789d59124bd4cb7ea40e574f87a0c8786c87ed647"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -9,6 +9,7 @@ mod draws;
 mod keyless;
 mod limits;
 mod order;
+mod paces;
 mod placing;
 mod programs;
 mod promises;

@@ -12,6 +12,7 @@ use super::ranked::{Member, Ranked};
 use super::tasks::Task;
 use super::{Index, Keys, TaskSpec};
 use crate::Meter;
+use crate::pace::Paces;
 use crate::packing::Mix;
 use crate::sharing::{Fraction, Take};
 use std::cmp::Reverse;
@@ -194,7 +195,7 @@ impl Index {
                     build: number,
                     ranking: self.rankings.number(number, want),
                     want,
-                    base: build.base(&kind.spec),
+                    base: build.base(&kind.spec) + build.worth_of(&kind.paces),
                     reach: None,
                 });
             }
@@ -216,19 +217,21 @@ impl Index {
         best.found
     }
 
-    /// The owner of the best place among those that are admitted, for a task that is not kept here:
-    /// whoever asks decides what is taken, and says so by [`super::Event::NodeChanged`]. Places are
-    /// shown to `admits` by their owners' numbers, as few of them as the search needs. Machines
-    /// that are equally good have equal chances, however many groups they are in.
+    /// The owner of the best place among those that are admitted, for a task that is not kept here
+    /// and is done sooner on some classes of devices than on others: whoever asks decides what is
+    /// taken, and says so by [`super::Event::NodeChanged`]. Places are shown to `admits` by their
+    /// owners' numbers, as few of them as the search needs. Machines that are equally good have
+    /// equal chances, however many groups they are in.
     pub(crate) fn best(
         &mut self,
-        spec: TaskSpec,
+        (spec, paces): (TaskSpec, &Paces),
         draw: u64,
         meter: &Meter,
         admits: impl Fn(u64) -> bool,
     ) -> Option<u64> {
-        let known = self.passing.take().filter(|kind| kind.spec == spec);
-        let passing = known.unwrap_or_else(|| self.made_kind(spec));
+        let known = self.passing.take();
+        let known = known.filter(|kind| kind.spec == spec && kind.paces == *paces);
+        let passing = known.unwrap_or_else(|| self.made_kind(spec, paces.clone()));
         meter.add(self.builds.len() - passing.builds_seen);
         let kind = u32::try_from(self.kinds.len()).expect("few kinds");
         self.kinds.push(passing);

@@ -7,6 +7,7 @@ use super::cell::CellKey;
 use super::facts::{NodeOffer, Purpose, TaskSpec, Wait};
 use super::hash::Digest;
 use crate::catalogue::{Abilities, Catalogue, Split, Tier};
+use crate::pace::{DeviceClass, Paces};
 use crate::packing::Shape;
 use crate::sharing::{Device, Fraction, Modes, Take};
 use std::collections::BTreeMap;
@@ -340,6 +341,12 @@ impl Build {
             && price <= spec.price_max
             && bandwidth >= spec.bandwidth_min;
         may_run.then_some(merit.into())
+    }
+
+    /// What the time is worth that a task takes on such hardware.
+    pub(super) fn worth_of(&self, paces: &Paces) -> i32 {
+        let Hardware { kind, model, .. } = self.hardware;
+        i32::from(worth::VALUE) * i32::from(paces.of(DeviceClass { kind, model }))
     }
 
     /// What such hardware is worth to a task, and at most the place where it stands.

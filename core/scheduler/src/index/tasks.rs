@@ -8,6 +8,7 @@ use super::journal::Undo;
 use super::sorted::Sorted;
 use super::usage::rounded;
 use super::{Index, QUEUE_MAX};
+use crate::pace::Paces;
 use crate::packing::{Demand, Gpus, Models};
 use crate::sharing::{Gpu, Take};
 use tg_types::NodeId;
@@ -39,6 +40,8 @@ pub(super) struct At {
 pub(super) struct Kind {
     /// What they need; data is left out.
     pub(super) spec: TaskSpec,
+    /// Where such tasks are done soon.
+    pub(super) paces: Paces,
     pub(super) zones: Zones,
     demand: Demand,
     /// The builds that suit it, as far as they were looked at.
@@ -174,7 +177,7 @@ impl Index {
         if let Some(kind) = self.kind_of.get(&spec) {
             return *kind;
         }
-        let made = self.made_kind(spec.clone());
+        let made = self.made_kind(spec.clone(), Paces::default());
         let kind = u32::try_from(self.kinds.len()).expect("few kinds");
         self.kind_of.insert(spec, kind);
         self.kinds.push(made);
@@ -182,7 +185,7 @@ impl Index {
     }
 
     /// A kind that is not kept yet.
-    pub(super) fn made_kind(&self, spec: TaskSpec) -> Kind {
+    pub(super) fn made_kind(&self, spec: TaskSpec, paces: Paces) -> Kind {
         let (cpu_milli, ram_mib) = (spec.cpu_milli, spec.ram_mib);
         let gpus = match (spec.gpus, spec.share_milli) {
             (0, _) => Gpus::None,
@@ -194,6 +197,7 @@ impl Index {
         Kind {
             zones: Zones::of(&spec),
             spec,
+            paces,
             demand,
             offers: Vec::new(),
             builds_seen: 0,

@@ -2,6 +2,7 @@
 
 use super::STEPS_PER_COMPARISON;
 use crate::catalogue::{Catalogue, UNLISTED};
+use crate::pace::DeviceClass;
 use crate::packing::Models;
 use crate::{Meter, is_of_model};
 use std::collections::BTreeMap;
@@ -70,17 +71,14 @@ impl Names {
         };
         let known = &mut self.rows[usize::from(number)];
         let catalogue = &self.catalogue;
-        let model = match device.kind {
-            DeviceKind::Cpu => UNLISTED, // the catalogue has none
-            kind @ (DeviceKind::Gpu | DeviceKind::Accelerator) => {
+        let rows = match device.kind {
+            DeviceKind::Cpu => &[], // the catalogue has none
+            DeviceKind::Gpu | DeviceKind::Accelerator => {
                 let named = || catalogue.named(device.model.as_str());
-                let rows = known.rows.get_or_insert_with(named).iter().copied();
-                let is_it = |row: &u8| catalogue.get(*row).is_some_and(|it| it.kind == kind);
-                let rows: Vec<u8> = rows.filter(is_it).collect();
-                let model = catalogue.nearest(&rows, memory_mib);
-                if catalogue.is_plausible(model, memory_mib) { model } else { UNLISTED }
+                known.rows.get_or_insert_with(named).as_slice()
             }
         };
+        let model = DeviceClass::of_rows(catalogue, device.kind, rows, memory_mib).model;
         if !known.used.contains(model) {
             known.used = known.used.with(model);
             self.version += 1;

@@ -1,17 +1,24 @@
 //! Which of the nodes that fit is given a run.
 
-use super::{Market, Names, quarter_octaves};
+use super::{Found, Market, Names, quarter_octaves};
+use crate::catalogue::UNLISTED;
+use crate::pace::{DeviceClass, Forecast, Lesson, Level, Paces};
 use crate::tests::{ask, descriptor, device, name, offer, owner, proved, spec};
 use crate::{Ask, Credit, Meter, Offer, Pricing, fit};
 use arbtest::arbitrary::{Result, Unstructured};
+use std::sync::LazyLock;
 use tg_types::{
-    Amount, Bps, Device, DeviceKind, Features, Hash32, JobSpec, List, NodeDescriptor, ProgramFacts,
-    Proved, Work,
+    Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, JobSpec, List, NodeDescriptor,
+    ProgramFacts, Proved, Work,
 };
+
+/// Nothing is known of times.
+static NO_PACES: LazyLock<Paces> = LazyLock::new(Paces::default);
 
 /// The node that a new market chooses.
 fn chosen(spec: &JobSpec, offers: &[Offer<'_>]) -> Option<usize> {
-    among(made(Pricing::Hour, offers.iter().copied()), &ask(spec), 7, offers)
+    let market = made(Pricing::Hour, offers.iter().copied());
+    among(market, (&ask(spec), &NO_PACES), 7, offers).map(|found| found.number)
 }
 
 #[test]
@@ -78,8 +85,10 @@ fn node_without_stake_is_found_if_nothing_is_at_risk() {
     let unstaked = [Offer { stake_free: Amount::ZERO, ..offer(1, &free) }];
     let job = JobSpec { pay: Amount::ZERO, ..spec() };
     let ask = Ask { bond: Amount::ZERO, ..ask(&job) };
-    let found = among(made(Pricing::Hour, unstaked.iter().copied()), &ask, 7, &unstaked);
-    assert_eq!(found, Some(0));
+    let market = made(Pricing::Hour, unstaked.iter().copied());
+    let found = among(market, (&ask, &NO_PACES), 7, &unstaked);
+    let class = Some(DeviceClass { kind: DeviceKind::Cpu, model: UNLISTED });
+    assert_eq!(found, Some(Found { number: 0, class }));
 }
 
 /// Goal: devices are known by what they are, whoever is listed first and whatever is claimed.
@@ -126,12 +135,12 @@ fn odd_fleet_and_odd_jobs_take_bounded_steps() {
         spec.needs.memory_mib_min = number;
         spec.needs.model = Some(name(&format!("odd {number}")));
         let before = meter.steps();
-        assert_eq!(market.find(&mut names, &ask(&spec), 7, get, &meter), None);
+        assert_eq!(market.find(&mut names, (&ask(&spec), &NO_PACES), 7, get, &meter), None);
         let steps = meter.steps() - before;
         assert!((1_024..1_000_000).contains(&steps), "{steps}: names and builds count");
     }
     assert_eq!(market.index.kinds_kept(), 0);
-    let found = market.find(&mut names, &ask(&spec()), 7, get, &meter);
+    let found = market.find(&mut names, (&ask(&spec()), &NO_PACES), 7, get, &meter);
     assert!(found.is_some());
 }
 
@@ -200,6 +209,42 @@ fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<ProgramFacts>
     Ok((spec, u.arbitrary::<bool>()?.then_some(facts)))
 }
 
+fn random_paces(u: &mut Unstructured<'_>) -> Result<Paces> {
+    let mut lesson = Lesson::default();
+    for _ in 0..u.int_in_range(0..=3)? {
+        let kind = *u.choose(&[DeviceKind::Cpu, DeviceKind::Gpu])?;
+        let class = DeviceClass::of(&device(kind, u.choose(&MODELS)?, 8), 8);
+        let took = DurationMs::new(u.int_in_range(4_000..=400_000)?);
+        lesson.learn(class, &owner(u.int_in_range(1..=4)?), Level::of(took, 1_000));
+    }
+    Ok(Forecast::new(1_000, [&lesson]).paces())
+}
+
+/// Goal: work goes where it was done soon, one that was not tried is neither better nor worse than
+/// the mean, and price and load still count. Method: two models that differ in nothing else.
+#[test]
+fn work_goes_to_the_class_that_is_known_to_be_fast() {
+    let gpu = |model: &str| device(DeviceKind::Gpu, model, 8_000);
+    let [fast, slow, new] = ["RTX 4090", "RTX 4080", "RTX 4070"].map(gpu);
+    let mut lesson = Lesson::default();
+    for number in 1..=3 {
+        for (device, seconds) in [(&fast, 20), (&slow, 80)] {
+            let took = DurationMs::new(seconds * 1_000);
+            lesson.learn(DeviceClass::of(device, 8_000), &owner(number), Level::of(took, 50));
+        }
+    }
+    let paces = Forecast::new(50, [&lesson]).paces();
+    let nodes = [&fast, &slow, &new].map(|device| descriptor(device.clone(), 500));
+    let [fast, slow, new] = nodes.each_ref().map(|node| offer(1, node));
+    let unknown = drawn(&[fast, slow, new], &spec(), 60);
+    assert!(unknown.iter().all(|count| *count > 5), "all are alike: {unknown:?}");
+    assert_eq!(drawn_at(&[fast, slow, new], &spec(), &paces, 20), [20, 0, 0]);
+    assert_eq!(drawn_at(&[slow, new], &spec(), &paces, 20), [0, 20]);
+    let dear = descriptor(nodes[0].devices.as_slice()[0].clone(), 1_100);
+    let spec = JobSpec { pay: Amount::constant(1_100), ..spec() };
+    assert_eq!(drawn_at(&[offer(1, &dear), new], &spec, &paces, 20), [0, 20], "for the price");
+}
+
 /// Goal: a node is chosen exactly if one fits; it fits, and those that do not fit have no part in
 /// the choice; a market that followed all runs so far decides as one made anew. Method: random
 /// fleets and jobs; every run takes a slot and stake.
@@ -224,17 +269,20 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
             let made_anew = || made(pricing, offers.iter().copied());
             let (market, names): &mut (Market, Names) =
                 markets[pricing as usize].get_or_insert_with(made_anew);
-            let (draw, meter) = (u.arbitrary()?, Meter::default());
+            let (draw, meter, paces) = (u.arbitrary()?, Meter::default(), random_paces(u)?);
             let get = |place: usize| offers.get(place).copied();
-            let found = market.find(names, &ask, draw, get, &meter);
-            let again = among(made_anew(), &ask, draw, &offers);
+            let found = market.find(names, (&ask, &paces), draw, get, &meter);
+            let again = among(made_anew(), (&ask, &paces), draw, &offers);
             assert_eq!(found, again);
             let is_fit = |offer: &Offer<'_>| fit(&ask, offer).is_ok();
             let rest = offers.iter().map(|it| Offer { is_present: is_fit(it), ..*it });
             let rest = made(pricing, rest);
-            assert_eq!(found, among(rest, &ask, draw, &offers), "as if others were away");
+            let rest = among(rest, (&ask, &paces), draw, &offers);
+            assert_eq!(found, rest, "as if others were away");
             assert_eq!(found.is_some(), offers.iter().any(is_fit), "{ask:?}");
-            let Some(place) = found else { continue };
+            let Some(Found { number: place, class }) = found else { continue };
+            let suits = |(device, mib): (&Device, u32)| Some(DeviceClass::of(device, mib)) == class;
+            assert!(offers[place].suitable(&spec).any(suits), "a device of {class:?} can run it");
             assert_eq!(fit(&ask, &offers[place]), Ok(()));
             nodes[place].running += 1;
             stakes[usize::from(nodes[place].owner)] -= 20_000;
@@ -256,12 +304,17 @@ fn made<'a>(pricing: Pricing, offers: impl Iterator<Item = Offer<'a>> + Clone) -
 
 /// How often each node is chosen with so many draws.
 fn drawn(offers: &[Offer<'_>], spec: &JobSpec, draws: u64) -> Vec<u64> {
+    drawn_at(offers, spec, &NO_PACES, draws)
+}
+
+/// The same if it is known where such work is done soon.
+fn drawn_at(offers: &[Offer<'_>], spec: &JobSpec, paces: &Paces, draws: u64) -> Vec<u64> {
     let (mut market, mut names) = made(Pricing::Hour, offers.iter().copied());
     let mut counts = vec![0; offers.len()];
     for draw in 0..draws {
         let get = |place: usize| offers.get(place).copied();
-        let found = market.find(&mut names, &ask(spec), draw, get, &Meter::default());
-        counts[found.expect("one fits")] += 1;
+        let found = market.find(&mut names, (&ask(spec), paces), draw, get, &Meter::default());
+        counts[found.expect("one fits").number] += 1;
     }
     counts
 }
@@ -269,12 +322,12 @@ fn drawn(offers: &[Offer<'_>], spec: &JobSpec, draws: u64) -> Vec<u64> {
 /// The node that a market chooses.
 fn among(
     (mut market, mut names): (Market, Names),
-    ask: &Ask<'_>,
+    question: (&Ask<'_>, &Paces),
     draw: u64,
     offers: &[Offer<'_>],
-) -> Option<usize> {
+) -> Option<Found> {
     let get = |place: usize| offers.get(place).copied();
-    market.find(&mut names, ask, draw, get, &Meter::default())
+    market.find(&mut names, question, draw, get, &Meter::default())
 }
 
 fn offer_of<'a>(node: &'a Drawn, stakes: &[u64; 5]) -> Offer<'a> {

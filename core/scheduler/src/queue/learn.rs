@@ -8,7 +8,7 @@
 //! one certain outcome the rank is the remaining time.
 
 use super::kept::Kept;
-use super::logarithm::{ONE, log2, times_power};
+use crate::logarithm::{ONE, log2, times_power};
 
 /// Half octaves between 1/64 and 64 times the estimate.
 const BINS: usize = 25;

@@ -10,8 +10,8 @@
 use super::board::Holder;
 use super::event::{Deadline, OwnerNumber};
 use super::learn::CERTAIN;
-use super::logarithm::{ONE, log2};
 use super::state::{Entry, Queue, SIZES};
+use crate::logarithm::{ONE, log2};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

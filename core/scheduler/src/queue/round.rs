@@ -2,9 +2,9 @@
 
 use super::board::{Holder, Opening, Part};
 use super::event::{Deadline, Decision, JobNumber, PoolNumber, Stop};
-use super::logarithm::ONE;
 use super::state::{Entry, Queue, Slot};
 use super::timetable::Span;
+use crate::logarithm::ONE;
 
 /// Jobs looked at for having waited too long in one round.
 const PATIENCE_LOOKS_MAX: usize = 512;

@@ -197,7 +197,8 @@ mod tests {
         let result = RunResult { output: HASH, trace: HASH, package: HASH, package_bytes: 1 };
         let state = RunState::Revealed { result, height: Height::FIRST };
         let (bond, deadline) = (Amount::ZERO, Tick::ZERO);
-        Run { node: PROVIDER, owner: owner(), bond, deadline, state }
+        let (class, begun, took) = (None, Tick::ZERO, None);
+        Run { node: PROVIDER, owner: owner(), bond, class, begun, took, deadline, state }
     }
 
     fn job(status: JobStatus, state: CheckState, extent: Extent) -> JobEntry {

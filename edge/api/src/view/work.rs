@@ -8,8 +8,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use tg_ledger::{Check, CheckState, Draw, JobEntry, NodeEntry, Run, RunState};
 use tg_types::{
-    AccountId, DeviceKind, Event, Extent, Hash32, JobStatus, Name, NodeId, Reason, RunResult,
-    ShownBy, Tick, Work,
+    AccountId, DeviceKind, DurationMs, Event, Extent, Hash32, JobStatus, Name, NodeId, Reason,
+    RunResult, ShownBy, Tick, Work,
 };
 
 /// Equal devices of a node.
@@ -123,6 +123,14 @@ pub struct RunView {
     pub bond: Tgrid,
     /// "placed", "committed", "revealed" or "ended".
     pub state: String,
+    /// When it was placed, in milliseconds since the Unix epoch.
+    pub begun: Number<Tick>,
+    /// What it was placed on: the catalogue's name of the device, or its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Milliseconds from its placement to the block in which its node came to a result, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
     /// Why it ended, as a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Text<Reason>>,
@@ -151,6 +159,9 @@ impl From<&Run> for RunView {
             owner: Text(run.owner),
             bond: Tgrid(run.bond),
             state: state.to_owned(),
+            begun: Number(run.begun),
+            device: run.class.map(|class| class.name().to_owned()),
+            took_ms: run.took.map(DurationMs::get),
             ended,
             output: result.map(|result| Text(result.output)),
             trace: result.map(|result| Text(result.trace)),

@@ -192,7 +192,9 @@ mod tests {
 
     fn run(node: u8, state: RunState) -> Run {
         let node = NodeId::new([node; 32]);
-        Run { node, owner: owner(), bond: Amount::ZERO, deadline: Tick::ZERO, state }
+        let (class, begun, took) = (None, Tick::ZERO, None);
+        let (bond, deadline) = (Amount::ZERO, Tick::ZERO);
+        Run { node, owner: owner(), bond, class, begun, took, deadline, state }
     }
 
     fn revealed() -> RunState {

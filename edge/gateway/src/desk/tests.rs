@@ -67,6 +67,9 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
         node: NodeId::new(*secret(node).public().as_bytes()),
         owner: account(node),
         bond: Amount::ZERO,
+        class: None,
+        begun: Tick::ZERO,
+        took: None,
         deadline: Tick::ZERO,
         state: RunState::Placed,
     };

@@ -20,13 +20,18 @@ use crate::{
     failure::{Exit, Failure, OrFail as _},
     printer::{Printer, lines, table},
     settings::{JobCommand, JobSettings},
-    work::connect::{Session, Standing},
+    work::{
+        connect::{Session, Standing},
+        market::Market,
+        times::Times,
+    },
 };
 use serde::Serialize;
 use std::fmt;
 use tg_api::{
+    eta::EtaView,
     text::Text,
-    view::{JobView, PromiseView},
+    view::{JobView, PromiseView, RunView},
     words::short,
 };
 use tg_gateway::message::{LISTED_MAX, Request};
@@ -130,14 +135,19 @@ impl Turn {
         let jobs_before = keys.filter(|key| *key < own).count();
         Some(Self { jobs_before, may_be_more: all.len() >= LISTED_MAX })
     }
+}
 
-    /// Among all jobs on record, as far as validators list them.
-    fn look(session: &Session, entry: &JobEntry) -> Result<Option<Self>, Failure> {
-        match entry.queue_key() {
-            Some(_) => Ok(Self::among(entry, &jobs(session)?)),
-            None => Ok(None),
-        }
-    }
+/// When a job runs, if it has not ended, among all jobs on record.
+fn eta(
+    session: &Session,
+    entry: &JobEntry,
+    all: &[(JobId, JobEntry)],
+) -> Result<Option<EtaView>, Failure> {
+    let looked = session.runtime.block_on(async {
+        let market = Market::look(&session.gateway).await?;
+        Times::new(&session.gateway).eta(&market, entry, all).await
+    });
+    looked.or_fail("what is known of times cannot be looked up", HINT)
 }
 
 impl fmt::Display for Turn {
@@ -163,6 +173,9 @@ struct Shown {
     /// When its turn comes, if it waits.
     #[serde(flatten)]
     turn: Option<Turn>,
+    /// When it runs, if it has not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eta: Option<EtaView>,
 }
 
 #[derive(Serialize)]
@@ -193,8 +206,9 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
     let entry = find(session, arguments.job)?;
     let readers = session.gateway.readers(entry.spec.tier, entry.spec.key_escrow);
     let listed = Listed { job: Text(arguments.job), view: (&entry).into() };
-    let turn = Turn::look(session, &entry)?;
-    let shown = Shown { listed, readers, checked: Checked::of(&entry), turn };
+    let all = if entry.status.is_final() { Vec::new() } else { jobs(session)? };
+    let (turn, eta) = (Turn::among(&entry, &all), eta(session, &entry, &all)?);
+    let shown = Shown { listed, readers, checked: Checked::of(&entry), turn, eta };
     printer.result(&shown, || {
         let view = &shown.listed.view;
         let mut rows = vec![
@@ -207,7 +221,8 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
         rows.extend(weights.map(|id| ("weights", format!("secret, registered as {id}"))));
         rows.extend(view.promise.iter().map(|promise| ("promise", promise.sentence.clone())));
         rows.extend(shown.turn.iter().map(|turn| ("turn", turn.to_string())));
-        rows.extend(view.runs.iter().map(|run| ("run", format!("{} {}", run.state, run.node))));
+        rows.extend(shown.eta.iter().map(|eta| ("time", eta.sentence.clone())));
+        rows.extend(view.runs.iter().map(|run| ("run", run_words(run))));
         let checks = view.checks.iter();
         rows.extend(checks.map(|check| ("check", format!("{} {}", check.state, check.node))));
         rows.extend(shown.checked.iter().map(|checked| ("checked", checked.to_string())));
@@ -215,6 +230,13 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
         lines(&rows)
     });
     Ok(Exit::Done)
+}
+
+/// A run in a line: what became of it, where, on what, and how long it took in block times.
+fn run_words(run: &RunView) -> String {
+    let on = run.device.as_ref().map(|device| format!(" on a {device}")).unwrap_or_default();
+    let took = run.took_ms.map(|took| format!(", took {} s", took / 1_000)).unwrap_or_default();
+    format!("{} {}{on}{took}", run.state, run.node)
 }
 
 fn stop(session: &Session, arguments: &JobArguments, printer: &Printer) -> Result<Exit, Failure> {

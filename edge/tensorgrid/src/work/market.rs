@@ -3,6 +3,7 @@
 
 use super::order::OrderError;
 use crate::network::now;
+use tg_api::eta::Ground;
 use tg_api::why::{Candidate, WhyView};
 use tg_gateway::Gateway;
 use tg_gateway::message::Request;
@@ -159,6 +160,11 @@ impl Market {
             quote.nodes += usize::from(end.is_some_and(|end| end <= by));
         }
         Ok(quote)
+    }
+
+    /// All nodes, for what is to be expected of jobs.
+    pub(crate) fn ground(&self) -> Ground<'_> {
+        Ground { params: &self.params, nodes: &self.nodes, now: self.now }
     }
 
     /// How many nodes each rule removes, and what would help.

@@ -1,6 +1,7 @@
 //! One job, from its price to its result.
 
 use super::market::{Market, Quote, Urgency};
+use super::times::Times;
 use crate::files;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use tg_agent::chance::Chance;
 use tg_agent::contents::PackageReader;
 use tg_agent::tensor_run::{TensorRunError, read_result, tensor_bytes, trace_salt};
+use tg_api::eta::EtaView;
 use tg_gateway::message::{EventList, Reply, Request, log_reader};
 use tg_gateway::package::{Results, Several, Whose, result_key_hash};
 use tg_gateway::stream::{FileSource, expect_end};
@@ -321,6 +323,23 @@ pub(crate) struct Client<'a> {
 impl Order<'_> {
     /// The lowest price at which a node does it now, or what is offered, and all that comes to it.
     pub(crate) async fn quote(&self, gateway: &Gateway) -> Result<Quote, OrderError> {
+        Ok(self.priced(gateway).await?.2)
+    }
+
+    /// The same, and how long a run of it takes for somebody who hands it in.
+    pub(crate) async fn quote_for(
+        &self,
+        gateway: &Gateway,
+        owner: &AccountId,
+    ) -> Result<(Quote, EtaView), OrderError> {
+        let (market, spec, quote) = self.priced(gateway).await?;
+        let facts = self.job.facts();
+        let forecast = Times::new(gateway).forecast(owner, &spec, facts.as_ref()).await?;
+        Ok((quote, market.ground().quote(&spec, facts.as_ref(), &forecast)))
+    }
+
+    /// What nodes offer now, the job at the price that it has now, and that price.
+    async fn priced(&self, gateway: &Gateway) -> Result<(Market, JobSpec, Quote), OrderError> {
         let nothing = Hash32::new([0; 32]);
         let work = match self.job {
             Job::Tensor { model, .. } => {
@@ -339,7 +358,7 @@ impl Order<'_> {
             Some(_) => Some(market.promise(gateway, &spec, facts.as_ref()).await?),
             None => None,
         };
-        Ok(Quote { promise, ..quote })
+        Ok((market, spec, Quote { promise, ..quote }))
     }
 
     /// Refuses what the ledger would refuse after its program was paid for.

@@ -20,6 +20,7 @@ use crate::{
 use serde::Serialize;
 use std::{io::Read, path::Path, time::Instant};
 use tg_api::{
+    eta::EtaView,
     text::{Text, Tgrid},
     view::{JobView, PromiseView},
     words::{Line, Standing},
@@ -45,6 +46,7 @@ struct Quoted {
     charged_if_checked: Tgrid,
     charged_if_not: Tgrid,
     nodes: usize,
+    eta: EtaView,
     #[serde(skip_serializing_if = "Option::is_none")]
     promise: Option<PromiseQuoted>,
     goes_before_ms: u64,
@@ -137,6 +139,7 @@ impl Quoted {
             charged_if_checked: Tgrid(charged(checkers)),
             charged_if_not: Tgrid(charged(0)),
             nodes: quote.fitting,
+            eta: EtaView::default(),
             promise: quote.promise.map(PromiseQuoted::from),
             goes_before_ms: quote.ahead().get(),
             readers,
@@ -175,6 +178,7 @@ impl Quoted {
                 ),
             ),
             ("nodes that would do it now", self.nodes.to_string()),
+            ("time", self.eta.sentence.clone()),
         ]);
         rows.extend(self.promise.as_ref().map(|promise| ("promise", promise.sentence.clone())));
         rows.extend(Span::new(DurationMs::new(self.goes_before_ms)).map(|ahead| {
@@ -198,8 +202,9 @@ pub(super) fn quote(
 ) -> Result<Exit, Failure> {
     let mut plan = Plan::read(options)?;
     let weights = showing::find_secret(session, &mut plan)?;
-    let quote = session.runtime.block_on(plan.order(&[]).quote(&session.gateway));
-    let quote = quote.or_fail("there is no price for this", HINT)?;
+    let (order, owner) = (plan.order(&[]), session.key.public().into());
+    let quote = session.runtime.block_on(order.quote_for(&session.gateway, &owner));
+    let (quote, eta) = quote.or_fail("there is no price for this", HINT)?;
     let tiles = match (&plan.what, quote.extent) {
         (What::Tensor { model, .. }, Extent::Tiles) => {
             let asked = session.gateway.params().jobs.audit_tiles;
@@ -210,7 +215,7 @@ pub(super) fn quote(
     let readers = session.gateway.readers(plan.tier, plan.escrow);
     let proof = plan.hiding();
     let quoted = Quoted::new(&quote, tiles, readers, (showing::warning(plan.tier), proof));
-    let quoted = Quoted { weights, ..quoted };
+    let quoted = Quoted { weights, eta, ..quoted };
     printer.result(&quoted, || quoted.text());
     Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! `why`
 
-use super::{HINT, Turn, find};
+use super::{HINT, Turn, eta, find, jobs};
 use crate::{
     args::jobs::JobArguments,
     failure::{Exit, Failure, OrFail as _},
@@ -9,6 +9,7 @@ use crate::{
 };
 use serde::Serialize;
 use tg_api::{
+    eta::EtaView,
     text::Text,
     view::{JobView, PromiseView},
     why::WhyView,
@@ -27,6 +28,9 @@ struct Why {
     /// When its turn comes, if it waits.
     #[serde(flatten)]
     turn: Option<Turn>,
+    /// When it runs, if it has not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eta: Option<EtaView>,
     /// What was promised of it, if somebody asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     promise: Option<PromiseView>,
@@ -50,9 +54,10 @@ pub(super) fn why(
     let status = JobView::from(&entry).status;
     let needs_owner = entry.spec.key_escrow == KeyEscrow::None && !entry.status.is_final();
     let ended = entry.status.is_final().then(|| Standing::of(&entry, None));
-    let turn = Turn::look(session, &entry)?;
+    let all = if entry.status.is_final() { Vec::new() } else { jobs(session)? };
+    let (turn, eta) = (Turn::among(&entry, &all), eta(session, &entry, &all)?);
     let (job, promise) = (Text(arguments.job), PromiseView::of(&entry));
-    let why = Why { job, status, explained, turn, promise, ended, needs_owner };
+    let why = Why { job, status, explained, turn, eta, promise, ended, needs_owner };
     printer.result(&why, || {
         let WhyView { fitting, removed, change } = &why.explained;
         let mut text = format!("The job is {}. ", why.status);
@@ -70,6 +75,9 @@ pub(super) fn why(
         }
         if let Some(turn) = &why.turn {
             text.push_str(&format!("In the queue: {turn}.\n"));
+        }
+        if let Some(eta) = &why.eta {
+            text.push_str(&format!("Time: {}.\n", eta.sentence));
         }
         if why.needs_owner {
             text.push_str(&format!(

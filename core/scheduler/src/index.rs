@@ -28,6 +28,7 @@ mod tests;
 mod usage;
 
 pub(crate) use choose::STALLS_MAX;
+pub use class::{Score, ScorePart};
 pub use entries::{Facts, FactsError, NodeFact, TaskFact, UsageFact};
 pub use facts::{
     Decision, Event, EventError, Limits, NOWHERE, NodeOffer, Purpose, Refusal, Slice, TaskId,

@@ -19,7 +19,7 @@ pub mod sharing;
 pub mod slots;
 
 pub use change::{Change, cheapest_change};
-pub use market::{Found, Market, Names, stake_step, steps_of};
+pub use market::{Contest, Found, Gain, Market, Names, Standing, stake_step, steps_of};
 pub use meter::Meter;
 pub use rule::Rule;
 

@@ -9,8 +9,10 @@
 //! long as no owner has lost its last stake: such nodes have no part in a new one.
 
 mod names;
+mod standing;
 
 pub use names::Names;
+pub use standing::{Contest, Gain, Standing};
 
 use crate::catalogue::Abilities;
 use crate::index::{Event, Index, Keys, NOWHERE, NodeOffer, Purpose, STALLS_MAX, TaskSpec};

@@ -63,7 +63,8 @@ impl Ground<'_> {
         Ask { spec, facts, bond, excluded, span, job: None }
     }
 
-    fn offers(&self) -> Vec<Offer<'_>> {
+    /// What all of them offer now.
+    pub(crate) fn offers(&self) -> Vec<Offer<'_>> {
         self.nodes.iter().map(|node| node.offer_at(self.params, self.now)).collect()
     }
 
@@ -212,4 +213,4 @@ fn in_words(seconds: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -9,6 +9,7 @@ pub mod client;
 pub mod document;
 pub mod eta;
 mod pages;
+pub mod picked;
 pub mod rpc;
 pub mod server;
 pub mod text;

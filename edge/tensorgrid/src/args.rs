@@ -90,8 +90,8 @@ pub(crate) enum CommandArguments {
     Ps,
     /// How far a job is
     Show(jobs::JobArguments),
-    /// Why a job waits, and the cheapest change that would help
-    Why(jobs::JobArguments),
+    /// Why a job waits or a node is not given it, and the cheapest change that would help
+    Why(jobs::WhyArguments),
     /// What a job's program says, also while it runs
     Logs(jobs::LogsArguments),
     /// Get the result of a job

@@ -11,6 +11,7 @@ use crate::{
         import::ImportJobArguments,
         jobs::{
             CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments, RunJobArguments,
+            WhyArguments,
         },
         model::{BenchProofArguments, BenchTensorArguments, ModelArguments},
         provide::{DoctorArguments, EarningsArguments, ProvideArguments},
@@ -236,7 +237,7 @@ pub(crate) enum JobCommand {
     Run(Box<RunJobArguments>),
     Ps,
     Show(JobArguments),
-    Why(JobArguments),
+    Why(WhyArguments),
     Stop(JobArguments),
     Resume(JobArguments),
     Complain(JobArguments),

@@ -219,11 +219,16 @@ impl Traits {
 
     /// What it is worth to every task: speed for the price, reliability, bandwidth and load.
     pub(super) fn merit(&self) -> i16 {
-        let steps = i16::from(self.speed) - i16::from(self.price);
-        worth::VALUE * steps.clamp(-worth::VALUE_STEPS, worth::VALUE_STEPS)
+        self.value()
             + worth::RELIABILITY * i16::from(self.reliability)
             + worth::BANDWIDTH * i16::from(self.bandwidth)
             - worth::LOAD * i16::from(self.load)
+    }
+
+    /// What speed for the price is worth.
+    fn value(&self) -> i16 {
+        let steps = i16::from(self.speed) - i16::from(self.price);
+        worth::VALUE * steps.clamp(-worth::VALUE_STEPS, worth::VALUE_STEPS)
     }
 
     /// What is lost because nodes stand away from the client or its data, or the rule that removes
@@ -281,6 +286,91 @@ pub(super) mod worth {
     pub(in super::super) const LOAD: i16 = 2;
     /// The task's model or data is there already.
     pub(in super::super) const CACHED: i32 = 12;
+}
+
+/// A part of the score in which nodes of a market differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ScorePart {
+    /// How scarce the device is, and whether the work is worth it.
+    Tier,
+    /// What the node asks for.
+    Price,
+    /// How soon such devices do this work.
+    Speed,
+    /// What is known of the node's work.
+    Reputation,
+    /// How busy the node is.
+    Load,
+}
+
+impl ScorePart {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Tier, Self::Price, Self::Speed, Self::Reputation, Self::Load];
+
+    /// The word programs branch on.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Tier => "tier",
+            Self::Price => "price",
+            Self::Speed => "speed",
+            Self::Reputation => "reputation",
+            Self::Load => "load",
+        }
+    }
+}
+
+/// The score of a place by its parts. What is left of a machine has no part in it: it is the same
+/// for all nodes of a market.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Score {
+    tier: i32,
+    price: i32,
+    speed: i32,
+    reputation: i32,
+    load: i32,
+}
+
+impl Score {
+    /// Of an offer to a task; `None` if they do not suit each other.
+    pub(crate) fn of(
+        offer: &NodeOffer,
+        spec: &TaskSpec,
+        paces: &Paces,
+        catalogue: &Catalogue,
+    ) -> Option<Self> {
+        let (hardware, traits) = (Hardware::of(offer), Traits::of(offer));
+        if !hardware.suits(spec) {
+            return None;
+        }
+        let (build, away) = (Build::new(hardware, catalogue), traits.away(spec).ok()?);
+        let (reputation, load) = (
+            worth::RELIABILITY * i16::from(traits.reliability),
+            worth::LOAD * i16::from(traits.load),
+        );
+        Some(Self {
+            tier: build.base(spec) - away,
+            price: traits.value().into(),
+            speed: build.worth_of(paces),
+            reputation: reputation.into(),
+            load: -i32::from(load),
+        })
+    }
+
+    /// One part.
+    pub const fn part(&self, part: ScorePart) -> i32 {
+        match part {
+            ScorePart::Tier => self.tier,
+            ScorePart::Price => self.price,
+            ScorePart::Speed => self.speed,
+            ScorePart::Reputation => self.reputation,
+            ScorePart::Load => self.load,
+        }
+    }
+
+    /// The sum of all parts.
+    pub fn total(&self) -> i32 {
+        ScorePart::ALL.into_iter().map(|part| self.part(part)).sum()
+    }
 }
 
 impl Build {

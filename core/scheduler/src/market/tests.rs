@@ -153,7 +153,7 @@ fn steps_of_prices_never_fall_and_four_are_an_octave() {
 }
 
 /// A random node: what it offers, and what was shown of its devices.
-struct Drawn {
+pub(super) struct Drawn {
     descriptor: NodeDescriptor,
     shown: Option<Vec<Proved>>,
     owner: u8,
@@ -164,7 +164,7 @@ struct Drawn {
 const MODELS: [&str; 4] = ["NVIDIA A100-SXM4-80GB", "NVIDIA GeForce RTX 4090", "RTX 4090", "odd"];
 const REGIONS: [&str; 3] = ["eu", "us", "mars"];
 
-fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
+pub(super) fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
     let mut devices: Vec<Device> = Vec::new();
     for _ in 0..u.int_in_range(1..=6)? {
         let kind = *u.choose(&[DeviceKind::Cpu, DeviceKind::Gpu, DeviceKind::Accelerator])?;
@@ -191,7 +191,7 @@ fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
     Ok(Drawn { descriptor: node, shown, owner, running, is_present: u.ratio(9, 10)? })
 }
 
-fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<ProgramFacts>)> {
+pub(super) fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<ProgramFacts>)> {
     let mut spec = spec();
     spec.pay = Amount::constant(u.int_in_range(0..=1_200)?);
     let needs = &mut spec.needs;
@@ -209,7 +209,7 @@ fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<ProgramFacts>
     Ok((spec, u.arbitrary::<bool>()?.then_some(facts)))
 }
 
-fn random_paces(u: &mut Unstructured<'_>) -> Result<Paces> {
+pub(super) fn random_paces(u: &mut Unstructured<'_>) -> Result<Paces> {
     let mut lesson = Lesson::default();
     for _ in 0..u.int_in_range(0..=3)? {
         let kind = *u.choose(&[DeviceKind::Cpu, DeviceKind::Gpu])?;
@@ -297,7 +297,10 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
 }
 
 /// A new market, with the names in it.
-fn made<'a>(pricing: Pricing, offers: impl Iterator<Item = Offer<'a>> + Clone) -> (Market, Names) {
+pub(super) fn made<'a>(
+    pricing: Pricing,
+    offers: impl Iterator<Item = Offer<'a>> + Clone,
+) -> (Market, Names) {
     let mut names = Names::default();
     (Market::new(pricing, &mut names, offers), names)
 }
@@ -320,7 +323,7 @@ fn drawn_at(offers: &[Offer<'_>], spec: &JobSpec, paces: &Paces, draws: u64) -> 
 }
 
 /// The node that a market chooses.
-fn among(
+pub(super) fn among(
     (mut market, mut names): (Market, Names),
     question: (&Ask<'_>, &Paces),
     draw: u64,
@@ -330,7 +333,7 @@ fn among(
     market.find(&mut names, question, draw, get, &Meter::default())
 }
 
-fn offer_of<'a>(node: &'a Drawn, stakes: &[u64; 5]) -> Offer<'a> {
+pub(super) fn offer_of<'a>(node: &'a Drawn, stakes: &[u64; 5]) -> Offer<'a> {
     Offer {
         running: node.running,
         is_present: node.is_present,

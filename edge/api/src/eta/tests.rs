@@ -13,8 +13,8 @@ use tg_types::{
 };
 
 const HASH: Hash32 = Hash32::new([2; 32]);
-const NODE: NodeId = NodeId::new([5; 32]);
-const NOW: Tick = Tick::new(1_700_000_000_000);
+pub(crate) const NODE: NodeId = NodeId::new([5; 32]);
+pub(crate) const NOW: Tick = Tick::new(1_700_000_000_000);
 
 fn owner(number: u8) -> AccountId {
     SecretKey::from_seed([number; 32]).public().into()
@@ -45,7 +45,7 @@ fn forecast(seconds: Option<u64>) -> Forecast {
 }
 
 /// A node with so many slots that runs so many jobs.
-fn candidate(slots: u16, running: u8) -> Candidate {
+pub(crate) fn candidate(slots: u16, running: u8) -> Candidate {
     let runs = (0..running).map(|number| JobId::new([number; 32])).collect();
     let entry = NodeEntry {
         owner: owner(1),
@@ -70,7 +70,7 @@ fn candidate(slots: u16, running: u8) -> Candidate {
 }
 
 /// A job that waits since so many seconds, or runs since then.
-fn job(seconds: u64, is_running: bool) -> JobEntry {
+pub(crate) fn job(seconds: u64, is_running: bool) -> JobEntry {
     let run = Run {
         node: NODE,
         owner: owner(1),

@@ -4,7 +4,7 @@ use super::model::NamedFile;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
 use tg_jobfile::{Cpus, Deadline, KeyEscrow, Priority, Public, Size, Span};
-use tg_types::{Amount, Features, JobId, Name, Tier};
+use tg_types::{Amount, Features, JobId, Name, NodeId, Tier};
 
 /// What a job is, for `quote` and `run`
 #[derive(Clone, Debug, Args)]
@@ -116,7 +116,19 @@ pub(crate) struct RunJobArguments {
     pub(crate) detach: bool,
 }
 
-/// `show`, `why` and `stop`
+/// `why`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WhyArguments {
+    /// The job; may be left out if a node is given
+    #[arg(required_unless_present = "node")]
+    pub(crate) job: Option<JobId>,
+    /// Why this node was not given the job, or those that wait or were placed lately: which rule
+    /// removed it, or by how much it is behind, and what would win
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Option<NodeId>,
+}
+
+/// `show` and `stop`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JobArguments {
     /// The job

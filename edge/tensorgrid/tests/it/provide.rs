@@ -277,7 +277,8 @@ fn impossible_jobs_say_why_they_wait() {
     let _turn = turn();
     let network = Network::start();
     let there = Home::new();
-    let _provider = network.provider(&there, &["--region", "attic"]);
+    let provider = network.provider(&there, &["--region", "attic"]);
+    let node = provider.ready["node"].as_str().expect("an id");
     network.wait_for_credit();
     let impossible = [
         (vec!["--region", "mars"], "region", "accept any region"),
@@ -294,6 +295,11 @@ fn impossible_jobs_say_why_they_wait() {
         assert_eq!((&why["fitting"], &why["removed"][0]["rule"]), (&0.into(), &rule.into()));
         let words = why["change"].as_str().unwrap_or_default();
         assert!(words.contains(change), "{needs:?}: {why}");
+        assert!(why["eta"]["sentence"].as_str().is_some_and(|it| it.contains("not known yet")));
+        let of_node = network.home.run(&["--json", "why", "--node", node]).expect(0).json();
+        let first = &of_node["jobs"][0];
+        assert_eq!((&first["job"], &first["outcome"]), (&job.into(), &"removed".into()));
+        assert_eq!(first["rule"], rule, "the same rules: {of_node}");
         network.home.run(&["stop", job]).expect(0);
     }
     network.stop();

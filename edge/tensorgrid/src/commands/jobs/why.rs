@@ -2,14 +2,15 @@
 
 use super::{HINT, Turn, eta, find, jobs};
 use crate::{
-    args::jobs::JobArguments,
+    args::jobs::WhyArguments,
     failure::{Exit, Failure, OrFail as _},
     printer::Printer,
-    work::{connect::Session, market::Market, order::OrderError},
+    work::{connect::Session, market::Market, order::OrderError, times::Times},
 };
 use serde::Serialize;
 use tg_api::{
     eta::EtaView,
+    picked::PickedView,
     text::Text,
     view::{JobView, PromiseView},
     why::WhyView,
@@ -17,7 +18,10 @@ use tg_api::{
 };
 use tg_gateway::KeyEscrow;
 use tg_ledger::{JobEntry, keys};
-use tg_types::{JobId, ProgramFacts, Work};
+use tg_types::{JobId, NodeId, ProgramFacts, Work};
+
+/// Jobs that are looked at for a node unless one is named: the latest.
+const JOBS_MAX: usize = 20;
 
 #[derive(Serialize)]
 struct Why {
@@ -42,13 +46,77 @@ struct Why {
     needs_owner: bool,
 }
 
+/// How a node stands in the competition for jobs.
+#[derive(Serialize)]
+struct NodeWhy {
+    node: Text<NodeId>,
+    jobs: Vec<PickedView>,
+}
+
 /// `why`
 pub(super) fn why(
     session: &Session,
-    arguments: &JobArguments,
+    arguments: &WhyArguments,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let entry = find(session, arguments.job)?;
+    match (arguments.node, arguments.job) {
+        (Some(node), job) => why_node(session, node, job, printer),
+        (None, Some(job)) => why_job(session, job, printer),
+        (None, None) => Err(Failure::misuse("there is no job", "give a job, or a --node")),
+    }
+}
+
+/// Why a node was not given a job, or those that wait or were placed lately.
+fn why_node(
+    session: &Session,
+    node: NodeId,
+    job: Option<JobId>,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let mut all = match job {
+        Some(job) => vec![(job, find(session, job)?)],
+        None => jobs(session)?,
+    };
+    all.retain(|(_, entry)| entry.queue_key().is_some() || entry.live().count() > 0);
+    all.truncate(JOBS_MAX);
+    let picked = session.runtime.block_on(picked(session, &node, &all));
+    let picked = picked.or_fail("the nodes cannot be looked at", HINT)?;
+    let hint = "`tensorgrid nodes` lists all nodes";
+    let unknown = || Failure::new(format!("there is no node {node}"), hint);
+    let why = NodeWhy { node: Text(node), jobs: picked.ok_or_else(unknown)? };
+    printer.result(&why, || {
+        if why.jobs.is_empty() {
+            return "No job waits, and none was placed lately.\n".to_owned();
+        }
+        let line = |it: &PickedView| format!("{}  {}: {}.\n", it.job, it.outcome, it.sentence);
+        why.jobs.iter().map(line).collect()
+    });
+    Ok(Exit::Done)
+}
+
+/// How a node stands in the competition for each of these jobs, by the state as it is now; `None`
+/// if there is no such node.
+async fn picked(
+    session: &Session,
+    node: &NodeId,
+    all: &[(JobId, JobEntry)],
+) -> Result<Option<Vec<PickedView>>, OrderError> {
+    let market = Market::look(&session.gateway).await?;
+    if market.ground().nodes.iter().all(|candidate| candidate.id != *node) {
+        return Ok(None);
+    }
+    let (mut times, mut picked) = (Times::new(&session.gateway), Vec::new());
+    for (job, entry) in all {
+        let facts = times.facts(entry).await?;
+        let forecast = times.forecast(&entry.owner, &entry.spec, facts.as_ref()).await?;
+        picked.extend(market.ground().picked(node, (job, entry), facts.as_ref(), &forecast));
+    }
+    Ok(Some(picked))
+}
+
+/// Why a job waits.
+fn why_job(session: &Session, job: JobId, printer: &Printer) -> Result<Exit, Failure> {
+    let entry = find(session, job)?;
     let explained = session.runtime.block_on(explanation(session, &entry));
     let explained = explained.or_fail("the nodes cannot be looked at", HINT)?;
     let status = JobView::from(&entry).status;
@@ -56,7 +124,7 @@ pub(super) fn why(
     let ended = entry.status.is_final().then(|| Standing::of(&entry, None));
     let all = if entry.status.is_final() { Vec::new() } else { jobs(session)? };
     let (turn, eta) = (Turn::among(&entry, &all), eta(session, &entry, &all)?);
-    let (job, promise) = (Text(arguments.job), PromiseView::of(&entry));
+    let (job, promise) = (Text(job), PromiseView::of(&entry));
     let why = Why { job, status, explained, turn, eta, promise, ended, needs_owner };
     printer.result(&why, || {
         let WhyView { fitting, removed, change } = &why.explained;

@@ -5,6 +5,10 @@
 //! work is given by what was measured. Ledger entries name models by number, so rows are only ever
 //! added at the end.
 
+mod wanted;
+
+pub use wanted::{Unclear, Wanted};
+
 use crate::model::has_words;
 use crate::packing::Models;
 use std::fmt;
@@ -38,13 +42,19 @@ pub enum Tier {
 }
 
 impl Tier {
-    const ALL: [(Self, &'static str); 5] = [
-        (Self::Entry, "entry"),
-        (Self::Consumer, "consumer"),
-        (Self::Workstation, "workstation"),
-        (Self::Datacentre, "datacentre"),
-        (Self::Flagship, "flagship"),
-    ];
+    const ALL: [Self; 5] =
+        [Self::Entry, Self::Consumer, Self::Workstation, Self::Datacentre, Self::Flagship];
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Entry => "entry",
+            Self::Consumer => "consumer",
+            Self::Workstation => "workstation",
+            Self::Datacentre => "datacentre",
+            Self::Flagship => "flagship",
+        }
+    }
 
     /// Its place, from 0 to 4.
     pub const fn place(self) -> i32 {
@@ -290,7 +300,7 @@ fn parse_row(row: &'static str) -> Result<Model, Fault> {
         "tpu" | "npu" => DeviceKind::Accelerator,
         _ => return Err(Fault::Kind),
     };
-    let tier = Tier::ALL.into_iter().find(|(_, word)| *word == tier).ok_or(Fault::Tier)?.0;
+    let tier = Tier::ALL.into_iter().find(|it| it.name() == tier).ok_or(Fault::Tier)?;
     let split = match split {
         "-" => Split::None,
         "mig4" => Split::Mig4,

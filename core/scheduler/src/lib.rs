@@ -21,9 +21,9 @@ pub mod slots;
 pub use change::{Change, cheapest_change};
 pub use market::{Contest, Found, Gain, Market, Names, Standing, stake_step, steps_of};
 pub use meter::Meter;
+pub use model::is_of_model;
 pub use rule::Rule;
 
-use model::is_of_model;
 use pace::DeviceClass;
 use slots::{KeptSlot, Span};
 use tg_types::{

@@ -5,7 +5,7 @@ use tg_types::Name;
 
 /// Whether a device of this name is of the model that was asked for: what [`has_words`] says. Names
 /// are ASCII and compared for every node that is asked, so nothing is allocated here.
-pub(crate) fn is_of_model(asked: &Name, name: &Name) -> bool {
+pub fn is_of_model(asked: &Name, name: &Name) -> bool {
     let (asked, name) = (asked.as_str().as_bytes(), name.as_str().as_bytes());
     let is_start = |place: usize| place == 0 || !name[place - 1].is_ascii_alphanumeric();
     let starts = (0..name.len()).filter(|place| is_start(*place));
@@ -55,7 +55,7 @@ pub(crate) fn has_words(asked: &str, name: &str) -> bool {
 }
 
 /// Letters and digits in lower case.
-fn letters(text: &str) -> impl Iterator<Item = char> {
+pub(crate) fn letters(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase)
 }
 

@@ -90,6 +90,8 @@ pub(crate) enum CommandArguments {
     Ps,
     /// How far a job is
     Show(jobs::JobArguments),
+    /// Accelerators that are known by name, for --gpu and job files
+    Catalogue(CatalogueArguments),
     /// Why a job waits or a node is not given it, and the cheapest change that would help
     Why(jobs::WhyArguments),
     /// What a job's program says, also while it runs
@@ -118,6 +120,14 @@ pub(crate) enum CommandArguments {
     /// Measure
     #[command(subcommand)]
     Bench(BenchArguments),
+}
+
+/// `catalogue`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CatalogueArguments {
+    /// Only what this may mean, such as a100 or "RTX 4090"
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
 }
 
 /// `up`

@@ -1,6 +1,7 @@
 //! One module per command family. Each takes its own settings and the printer, and ends with an
 //! exit code or a failure.
 
+mod catalogue;
 mod doctor;
 mod documents;
 mod earnings;
@@ -53,6 +54,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
             earnings::run(&way, &state, &arguments, printer)
         }
         Command::Import(arguments) => import::run(&arguments, printer),
+        Command::Catalogue(arguments) => catalogue::run(&arguments, printer),
         Command::Model(way, arguments) => model::run(&way, &arguments, printer),
         Command::BenchChain(settings) => bench::run(&settings, printer),
         Command::BenchJobs(arguments) => bench::jobs::run(&arguments, printer),

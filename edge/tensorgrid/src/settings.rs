@@ -5,9 +5,9 @@ use crate::{
     args::{
         Arguments, BenchArguments, BenchChainArguments, BenchDeadlinesArguments, BenchJctArguments,
         BenchJobsArguments, BenchMigArguments, BenchPackingArguments, BenchRoutingArguments,
-        BenchSchedArguments, CheatWord, CommandArguments, GenesisArguments, Grant, KeyArguments,
-        NamedAddress, ProveArguments, StakeArguments, UpArguments, ValidatorArguments,
-        VerifyArguments, WalletArguments,
+        BenchSchedArguments, CatalogueArguments, CheatWord, CommandArguments, GenesisArguments,
+        Grant, KeyArguments, NamedAddress, ProveArguments, StakeArguments, UpArguments,
+        ValidatorArguments, VerifyArguments, WalletArguments,
         import::ImportJobArguments,
         jobs::{
             CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments, RunJobArguments,
@@ -266,6 +266,8 @@ pub(crate) enum Command {
     Doctor(DoctorArguments, Keystore),
     Earnings(Way, PathBuf, EarningsArguments),
     Import(ImportJobArguments),
+    /// Which accelerators are known.
+    Catalogue(CatalogueArguments),
     Model(Way, ModelArguments),
     BenchChain(BenchSettings),
     BenchProof(BenchProofArguments),
@@ -393,6 +395,7 @@ impl Settings {
                 Command::Earnings(homes.way(join), state, earnings)
             }
             CommandArguments::Import(import) => Command::Import(import),
+            CommandArguments::Catalogue(arguments) => Command::Catalogue(arguments),
             CommandArguments::Model(model) => Command::Model(homes.way(join), model),
             CommandArguments::Bench(bench) => bench_command(bench),
         };

@@ -3,7 +3,7 @@
 use super::model::NamedFile;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
-use tg_jobfile::{Cpus, Deadline, KeyEscrow, Priority, Public, Size, Span};
+use tg_jobfile::{Accelerator, Cpus, Deadline, KeyEscrow, Priority, Public, Size, Span};
 use tg_types::{Amount, Features, JobId, Name, NodeId, Tier};
 
 /// What a job is, for `quote` and `run`
@@ -46,9 +46,9 @@ pub(crate) struct JobOptions {
     /// Inputs: arrays (.npy, .npz, .json) for tensors, files or folders in /in for a command
     #[arg(short, long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<NamedFile>,
-    /// A GPU of this model
+    /// A GPU of this model, such as "RTX 4090" or A100-80GB; `tensorgrid catalogue` lists names
     #[arg(short, long, value_name = "MODEL")]
-    pub(crate) gpu: Option<Name>,
+    pub(crate) gpu: Option<Accelerator>,
     /// A GPU with at least this memory, such as 16GB
     #[arg(long, value_name = "SIZE")]
     pub(crate) vram: Option<Size>,

@@ -37,7 +37,8 @@ use tg_api::{
 use tg_gateway::message::{LISTED_MAX, Request};
 use tg_jobfile::Deadline;
 use tg_ledger::{JobEntry, keys as entry_keys};
-use tg_types::{Action, Decode as _, JobId, Lane};
+use tg_scheduler::catalogue::Catalogue;
+use tg_types::{Action, Decode as _, JobId, Lane, Needs};
 
 const HINT: &str = "is the network still there? `tensorgrid status` tells";
 
@@ -135,6 +136,14 @@ impl Turn {
         let jobs_before = keys.filter(|key| *key < own).count();
         Some(Self { jobs_before, may_be_more: all.len() >= LISTED_MAX })
     }
+}
+
+/// What the catalogue calls the accelerators that are asked for.
+fn gpus(needs: &Needs) -> Vec<&'static str> {
+    let model = needs.model.as_ref();
+    model.map_or(Vec::new(), |model| {
+        Catalogue::shared().names_of(model.as_str(), needs.memory_mib_min)
+    })
 }
 
 /// When a job runs, if it has not ended, among all jobs on record.

@@ -13,9 +13,9 @@ use tg_ledger::{
     StakeEntry, charges, keys, run_bond, run_span, slot_length, taken_spans,
 };
 use tg_scheduler::slots::earliest;
-use tg_scheduler::{Ask, fit_later, price};
+use tg_scheduler::{Ask, fit_later, is_of_model, price};
 use tg_types::{
-    Amount, Decode as _, DurationMs, Extent, JobSpec, NodeId, Params, ProgramFacts, Tick,
+    Amount, Decode as _, DurationMs, Extent, JobSpec, Name, NodeId, Params, ProgramFacts, Tick,
 };
 
 /// All nodes on record.
@@ -160,6 +160,12 @@ impl Market {
             quote.nodes += usize::from(end.is_some_and(|end| end <= by));
         }
         Ok(quote)
+    }
+
+    /// Whether any node has a device of this model.
+    pub(crate) fn has_model(&self, model: &Name) -> bool {
+        let devices = self.nodes.iter().flat_map(|node| node.entry.descriptor.devices.as_slice());
+        devices.into_iter().any(|device| is_of_model(model, &device.model))
     }
 
     /// All nodes, for what is to be expected of jobs.

@@ -25,6 +25,7 @@ use tg_privacy::{ContentKey, Randomness, WrapPublic, WrapSecret};
 use tg_proof::court::CourtError;
 use tg_proof::court::hidden::{Committer, inputs_id};
 use tg_proof::court::secret;
+use tg_scheduler::catalogue::Catalogue;
 use tg_tensor::commit::Salt;
 use tg_tensor::judge::TensorJudge;
 use tg_tensor::trace::inputs_root;
@@ -33,8 +34,8 @@ use tg_types::hash::{Tag, tagged};
 use tg_types::tx::{ARRAY_TASKS_MAX, ArrayTasks, PROGRAM_PIECES_MAX, ProgramPiece};
 use tg_types::{
     AccountId, Action, Amount, Decode, DecodeError, DurationMs, Encode, Event, GenesisHash, Hash32,
-    JobId, JobSpec, Kind, Lane, List, Message, Needs, PackageRef, ProgramFacts, Reason, ResultKey,
-    RunResult, SecretKey, StepJudge as _, Tick, Tier, Voucher, Work,
+    JobId, JobSpec, Kind, Lane, List, Message, Name, Needs, PackageRef, ProgramFacts, Reason,
+    ResultKey, RunResult, SecretKey, StepJudge as _, Tick, Tier, Voucher, Work,
 };
 
 /// Bytes of a program's piece.
@@ -70,6 +71,11 @@ pub(crate) enum OrderError {
     Decode(#[from] DecodeError),
     #[error("no node offers its services")]
     NoNode,
+    #[error(
+        "no accelerator is called {model}, in the catalogue or on any node; the nearest names are \
+         {near} (`tensorgrid catalogue` lists all)"
+    )]
+    ModelUnknown { model: Name, near: String },
     #[error("the program has more than {PROGRAM_PIECES_MAX} pieces of {PIECE_BYTES} bytes")]
     ProgramLarge,
     #[error("the price is more than an amount can be")]
@@ -113,6 +119,7 @@ impl OrderError {
             Self::Gateway(_)
             | Self::Decode(_)
             | Self::NoNode
+            | Self::ModelUnknown { .. }
             | Self::VerifiedTooLong { .. }
             | Self::ProgramLarge
             | Self::Price
@@ -352,6 +359,7 @@ impl Order<'_> {
         let package = PackageRef { id: nothing, bytes: 0, key_escrow: Some(self.escrow) };
         let spec = self.spec(work, package, ResultKey::NONE, Amount::ZERO);
         let (market, facts) = (Market::look(gateway).await?, self.job.facts());
+        self.check_model(&market)?;
         let quote = market.quote(&spec, facts.as_ref(), self.urgency)?;
         let spec = JobSpec { pay: quote.charges.pay, ..spec };
         let promise = match self.promise {
@@ -359,6 +367,17 @@ impl Order<'_> {
             None => None,
         };
         Ok((market, spec, Quote { promise, ..quote }))
+    }
+
+    /// Refuses a model that neither the catalogue nor any node has: it is surely a slip.
+    fn check_model(&self, market: &Market) -> Result<(), OrderError> {
+        let Some(model) = &self.needs.model else { return Ok(()) };
+        let catalogue = Catalogue::shared();
+        if !catalogue.names_of(model.as_str(), 0).is_empty() || market.has_model(model) {
+            return Ok(());
+        }
+        let near = catalogue.near(model.as_str()).join(", ");
+        Err(OrderError::ModelUnknown { model: model.clone(), near })
     }
 
     /// Refuses what the ledger would refuse after its program was paid for.

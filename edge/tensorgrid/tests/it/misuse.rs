@@ -37,6 +37,18 @@ fn unknown_command_is_refused_with_a_suggestion() {
 }
 
 #[test]
+fn catalogue_lists_what_a_name_may_mean_or_suggests_others() {
+    let all = Home::new().run(&["catalogue"]).expect(0).out;
+    assert!(all.lines().count() > 50 && all.contains("RTX-4090"), "{all}");
+    let found = Home::new().run(&["--json", "catalogue", "a100"]).expect(0).json();
+    let names: Vec<&str> =
+        found.as_array().expect("a list").iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["A100-80GB", "A100-40GB"]);
+    check(&["catalogue", "RTX 4091"], 2, &["no accelerator", "hint:", "RTX-4090"]);
+    check(&["why"], 2, &["<JOB>"]);
+}
+
+#[test]
 fn command_without_a_network_says_how_to_start_one() {
     check(&["status"], 1, &["no network runs on this machine", "hint:", "tensorgrid up"]);
     let nowhere = ["status", "--rpc", "http://127.0.0.1:1"];

@@ -302,6 +302,11 @@ fn impossible_jobs_say_why_they_wait() {
         assert_eq!(first["rule"], rule, "the same rules: {of_node}");
         network.home.run(&["stop", job]).expect(0);
     }
+    let slip = network.home.run(&["quote", "--gpu", "RTX 4091", "--", "true"]).expect(1);
+    assert!(slip.err.contains("RTX-4090") && slip.err.contains("catalogue"), "{slip:?}");
+    let quote = ["--json", "quote", "-g", "A100-80GB:1", "--", "true"];
+    let quote = network.home.run(&quote).expect(0).json();
+    assert_eq!(quote["gpus"], serde_json::json!(["A100-80GB"]), "{quote}");
     network.stop();
 }
 

@@ -21,10 +21,11 @@ use tg_float::FloatModel;
 use tg_gateway::task::{Root, TaskLimits, word};
 use tg_gateway::{KeyEscrow, WeightsSecret};
 use tg_jobfile::{
-    Cpus, JobFile, ModelSource, Priority, Public, Resources, Run, Size, Work, WorkPath,
+    Accelerator, Cpus, JobFile, ModelSource, Priority, Public, Resources, Run, Size, Work, WorkPath,
 };
+use tg_scheduler::catalogue::{Catalogue, Unclear, Wanted};
 use tg_tensor::{Model, Tensor};
-use tg_types::{Amount, DeviceKind, DurationMs, Features, Needs, Tick, Tier};
+use tg_types::{Amount, DeviceKind, DurationMs, Features, Name, Needs, Tick, Tier};
 
 /// How long a run may take unless something else is asked for.
 const RUN_MAX: DurationMs = DurationMs::MINUTE;
@@ -172,7 +173,7 @@ impl Plan {
         let memory = if has_gpu { options.vram } else { options.memory };
         let needs = Needs {
             kind: has_gpu.then_some(DeviceKind::Gpu),
-            model: options.gpu.clone(),
+            model: gpu(options.gpu.as_ref())?,
             memory_mib_min: memory.map_or(0, Size::mib_ceil),
             features: options.feature.iter().fold(features, |all, one| all.with(*one)),
             region: options.region.clone(),
@@ -233,6 +234,7 @@ impl Plan {
 
     /// Refuses what the ledger would refuse, with a better hint.
     fn checked(mut self, public: Option<Public>) -> Result<Self, Failure> {
+        self.needs = named(self.needs)?;
         self.check_promise()?;
         if self.has_secret {
             return self.with_secret();
@@ -317,6 +319,34 @@ impl Plan {
             urgency: self.urgency,
             secret: self.secret,
         }
+    }
+}
+
+/// The model of a GPU, of which one is asked for.
+fn gpu(asked: Option<&Accelerator>) -> Result<Option<Name>, Failure> {
+    let Some(asked) = asked else { return Ok(None) };
+    if asked.count().get() > 1 {
+        let what = "a job is given one device in this version";
+        return Err(Failure::misuse(what, "ask for one, or hand in several jobs"));
+    }
+    Ok(Some(asked.model().clone()))
+}
+
+/// Needs in the words of nodes: what the catalogue calls a model, drivers may call otherwise. A
+/// name that is not listed stays: a node may have such a device, which is looked up with the price.
+fn named(needs: Needs) -> Result<Needs, Failure> {
+    let Some(model) = &needs.model else { return Ok(needs) };
+    match Catalogue::shared().wanted(model.as_str()) {
+        Ok(Wanted { words, kind, memory_mib_min, .. }) => {
+            let words = words.parse().or_fail("the model has no name", "correct --gpu")?;
+            let memory_mib_min = needs.memory_mib_min.max(memory_mib_min);
+            Ok(Needs { model: Some(words), kind: kind.or(needs.kind), memory_mib_min, ..needs })
+        }
+        Err(Unclear::Unknown(_)) => Ok(needs),
+        Err(Unclear::Several(names)) => Err(Failure::misuse(
+            format!("{model} may be any of {}", names.join(", ")),
+            "name one of them, or ask for memory with --vram",
+        )),
     }
 }
 
@@ -526,8 +556,9 @@ fn input(path: &Path) -> Result<TaskFile, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::program;
+    use super::{gpu, named, program};
     use tg_jobfile::{JobFile, Task, Work};
+    use tg_types::{DeviceKind, Needs};
 
     fn task(text: &str) -> Task {
         match JobFile::parse(text, "test").expect("a job file").work {
@@ -546,6 +577,27 @@ mod tests {
         let copies = "mkdir -p \"$(dirname \"$TENSORGRID_OUTPUT\"/'a/b.txt')\"\n\
                       cp 'a/b.txt' \"$TENSORGRID_OUTPUT\"/'a/b.txt'\n";
         assert_eq!(*text, format!("(\nexit 0\n)\n{copies}"));
+    }
+
+    #[test]
+    fn models_are_asked_for_in_the_words_of_nodes() {
+        let asked = |text: &str, memory_mib_min| {
+            let model = gpu(Some(&text.parse().expect("a GPU"))).expect("one");
+            let kind = Some(DeviceKind::Gpu);
+            named(Needs { model, kind, memory_mib_min, ..Needs::ANY })
+        };
+        let check = |text: &str, memory_mib_min, words: &str, expected| {
+            let Ok(needs) = asked(text, memory_mib_min) else { panic!("{text} is refused") };
+            let model = needs.model.as_ref().map(tg_types::Name::as_str);
+            assert_eq!((model, needs.memory_mib_min), (Some(words), expected), "{text}");
+            assert_eq!(needs.kind, Some(DeviceKind::Gpu));
+        };
+        check("A100-80GB:1", 0, "A100", 73_728);
+        check("A100-80GB", 80_000, "A100", 80_000);
+        check("RTX 4090", 7, "RTX 4090", 7);
+        check("something else", 0, "something else", 0); // a node may have it
+        let several = gpu(Some(&"H100:2".parse().expect("GPUs"))).expect_err("one at most");
+        assert!(several.hint.contains("one"), "{}", several.hint);
     }
 
     #[test]

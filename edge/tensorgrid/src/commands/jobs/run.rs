@@ -1,7 +1,7 @@
 //! `quote` and `run`
 
 use super::{
-    HINT, array, fetch, find, float,
+    HINT, array, fetch, find, float, gpus,
     plan::{Plan, What},
     showing, transfer,
 };
@@ -46,6 +46,9 @@ struct Quoted {
     charged_if_checked: Tgrid,
     charged_if_not: Tgrid,
     nodes: usize,
+    /// What the catalogue calls the accelerators that are asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gpus: Vec<&'static str>,
     eta: EtaView,
     #[serde(skip_serializing_if = "Option::is_none")]
     promise: Option<PromiseQuoted>,
@@ -139,6 +142,7 @@ impl Quoted {
             charged_if_checked: Tgrid(charged(checkers)),
             charged_if_not: Tgrid(charged(0)),
             nodes: quote.fitting,
+            gpus: Vec::new(),
             eta: EtaView::default(),
             promise: quote.promise.map(PromiseQuoted::from),
             goes_before_ms: quote.ahead().get(),
@@ -180,6 +184,8 @@ impl Quoted {
             ("nodes that would do it now", self.nodes.to_string()),
             ("time", self.eta.sentence.clone()),
         ]);
+        let gpus = (!self.gpus.is_empty()).then(|| ("asks for", self.gpus.join(" or ")));
+        rows.extend(gpus);
         rows.extend(self.promise.as_ref().map(|promise| ("promise", promise.sentence.clone())));
         rows.extend(Span::new(DurationMs::new(self.goes_before_ms)).map(|ahead| {
             let text =
@@ -215,7 +221,7 @@ pub(super) fn quote(
     let readers = session.gateway.readers(plan.tier, plan.escrow);
     let proof = plan.hiding();
     let quoted = Quoted::new(&quote, tiles, readers, (showing::warning(plan.tier), proof));
-    let quoted = Quoted { weights, eta, ..quoted };
+    let quoted = Quoted { weights, eta, gpus: gpus(&plan.needs), ..quoted };
     printer.result(&quoted, || quoted.text());
     Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! `why`
 
-use super::{HINT, Turn, eta, find, jobs};
+use super::{HINT, Turn, eta, find, gpus, jobs};
 use crate::{
     args::jobs::WhyArguments,
     failure::{Exit, Failure, OrFail as _},
@@ -29,6 +29,9 @@ struct Why {
     status: String,
     #[serde(flatten)]
     explained: WhyView,
+    /// What the catalogue calls the accelerators that it asks for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gpus: Vec<&'static str>,
     /// When its turn comes, if it waits.
     #[serde(flatten)]
     turn: Option<Turn>,
@@ -125,7 +128,8 @@ fn why_job(session: &Session, job: JobId, printer: &Printer) -> Result<Exit, Fai
     let all = if entry.status.is_final() { Vec::new() } else { jobs(session)? };
     let (turn, eta) = (Turn::among(&entry, &all), eta(session, &entry, &all)?);
     let (job, promise) = (Text(job), PromiseView::of(&entry));
-    let why = Why { job, status, explained, turn, eta, promise, ended, needs_owner };
+    let gpus = gpus(&entry.spec.needs);
+    let why = Why { job, status, explained, gpus, turn, eta, promise, ended, needs_owner };
     printer.result(&why, || {
         let WhyView { fitting, removed, change } = &why.explained;
         let mut text = format!("The job is {}. ", why.status);
@@ -133,6 +137,9 @@ fn why_job(session: &Session, job: JobId, printer: &Printer) -> Result<Exit, Fai
             text.push_str(&format!("{}\n", ended.sentence));
         } else if let Some(promise) = &why.promise {
             text.push_str(&format!("{}\n", promise.sentence));
+        }
+        if !why.gpus.is_empty() {
+            text.push_str(&format!("It asks for {}.\n", why.gpus.join(" or ")));
         }
         text.push_str(&format!("{fitting} nodes could be given one more run of it now.\n"));
         for removed in removed {

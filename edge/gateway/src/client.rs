@@ -457,13 +457,33 @@ impl Gateway {
             idempotency: None,
             action,
         };
-        let bytes = body.clone().sign(key, &self.domain).to_bytes().len();
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        body.fee = tg_ledger::fee_floor(&self.params, bytes, &body.action);
+        body.fee = self.floor(key, &body);
         let id = body.id(&self.domain);
         let tx = Bytes::new(body.sign(key, &self.domain).to_bytes());
         let tx = tx.map_err(|_| GatewayError::Ledger(Reason::TxTooLarge))?;
         Ok((id, applied(&self.ask(&Request::Submit { tx }).await?)?))
+    }
+
+    /// What asking for something costs.
+    #[must_use]
+    pub fn fee(&self, key: &SecretKey, action: Action) -> Amount {
+        let body = TxBody {
+            sender: AccountId::from(key.public()),
+            lane: Lane::FIRST,
+            nonce: Nonce::ZERO,
+            expires: Height::FIRST,
+            fee: Amount::ZERO,
+            idempotency: None,
+            action,
+        };
+        self.floor(key, &body)
+    }
+
+    /// The least fee of a transaction: numbers take as many bytes whatever they are.
+    fn floor(&self, key: &SecretKey, body: &TxBody) -> Amount {
+        let bytes = body.clone().sign(key, &self.domain).to_bytes().len();
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        tg_ledger::fee_floor(&self.params, bytes, &body.action)
     }
 
     /// Trial money for an account, on local networks.

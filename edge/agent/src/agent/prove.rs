@@ -237,11 +237,11 @@ fn open(provers: &Provers, asked: &Asked<'_>) -> Result<Vec<u8>, WorkError> {
 mod tests {
     use super::{Asked, Proven, Provers, ShowError, show};
     use crate::agent::work::WorkError;
-    use crate::tensor_run::{Engine, TensorRun, trace_salt};
-    use tg_gateway::TensorInputs;
+    use crate::tensor_run::{Engine, TensorRun, TensorRunError, trace_salt};
+    use tg_gateway::{TensorInputs, WeightsSecret};
     use tg_privacy::WrapSecret;
-    use tg_proof::court::commitment_id;
     use tg_proof::court::hidden::{Committer, inputs_id, prover};
+    use tg_proof::court::{commitment_id, secret};
     use tg_tensor::commit::Salt;
     use tg_tensor::program::{
         Input, Label, Operation, Output, Parts, Primitive, Shape, Spec, ValueId,
@@ -273,11 +273,19 @@ mod tests {
     }
 
     fn run() -> TensorRun {
+        run_with(None, model().weights_root()).expect("runs")
+    }
+
+    /// A run of a package whose job names its weights so.
+    fn run_with(
+        secret: Option<WeightsSecret>,
+        weights: Hash32,
+    ) -> Result<TensorRun, TensorRunError> {
         let model = model();
         let inputs = vec![Tensor::new(&model.program().inputs()[0].spec, &[0, 3]).expect("fits")];
         let work = Work::Tensor {
             program: model.id(),
-            weights: model.weights_root(),
+            weights,
             inputs: inputs_root(&inputs, &Salt::new(SECRET)),
             salt: trace_salt(&SECRET).mark(),
         };
@@ -287,9 +295,34 @@ mod tests {
             tier: Tier::ZK,
             model: model.to_bytes(),
             inputs: vec![vec![0, 3]],
-            secret: None,
+            secret,
         };
-        TensorRun::new(package, &work, &Engine::Processor).expect("runs")
+        TensorRun::new(package, &work, &Engine::Processor)
+    }
+
+    /// Goal: a job with secret weights names them by a hash of root and salt, and no other way; and
+    /// is not proven as one with public weights, nor the other way round.
+    #[test]
+    fn secret_weights_are_named_and_proven_as_such() {
+        let root = model().weights_root();
+        let key = WeightsSecret { seed: [5; 32], proofs: 9 };
+        let named = secret::name(&root, &SECRET);
+        let other = |run: Result<TensorRun, TensorRunError>| {
+            assert!(matches!(run, Err(TensorRunError::OtherWork)), "{run:?}");
+        };
+        other(run_with(Some(key), root));
+        other(run_with(None, named));
+        other(run_with(Some(key), secret::name(&root, &[7; 32])));
+        let secret_run = run_with(Some(key), named).expect("runs");
+        assert_eq!(secret_run.weights_secret().map(|it| (it.seed, it.proofs)), Some(([5; 32], 9)));
+        for (run, is_secret) in [(secret_run, false), (run(), true)] {
+            let hash = Hash32::new([1; 32]);
+            let by = ShownBy::Zk { weights: hash, inputs: hash, run: 0, is_secret };
+            let claim = claim(&run, by);
+            let asked = Asked { run: &run, claim, runs: RUNS, cheats: false, before: None };
+            let refused = show(&Provers::default(), asked);
+            assert!(matches!(refused, Err(WorkError::Show(ShowError::OtherTier))), "{is_secret}");
+        }
     }
 
     fn claim(run: &TensorRun, by: ShownBy) -> ResultClaim {

@@ -566,7 +566,8 @@ fn registration_and_secret_weights_of_perceptrons_slow() {
         let bytes = proof.to_bytes();
         let found = timed("verify", || verify_hiding(&program, &weights, context.clone(), &bytes));
         println!("{} bytes, {:.1} bits", bytes.len(), found.expect("it holds").bits);
-        println!("{:?} microseconds in the court", court::costs(&program).registration);
+        let costs = timed("plan for the court", || court::costs(&program));
+        println!("{:?} microseconds in the court", costs.registration);
         let spec = model.program().inputs()[0].spec;
         let inputs = vec![vec![Tensor::zeros(&spec)]];
         for name in ["secret", "known"] {

@@ -15,10 +15,10 @@ use crate::{
 use serde::Serialize;
 use std::{path::Path, sync::Arc};
 use tg_api::text::{Text, Tgrid};
-use tg_ledger::{WeightsEntry, fee_floor, keys};
+use tg_ledger::{WeightsEntry, keys};
 use tg_proof::court::{self, secret};
 use tg_tensor::Model;
-use tg_types::tx::{PROOF_TX_BYTES_MAX, ShownBytes};
+use tg_types::tx::ShownBytes;
 use tg_types::weights::RegistrationFile;
 use tg_types::{Action, Bytes, Encode as _, Hash32, Lane, RegistrationClaim, SecretWeights};
 
@@ -166,10 +166,8 @@ fn register_with(
     let proof_bytes = proof.len();
     let proof = shown(proof)?;
     let action = Action::RegisterWeights { program: model.id(), weights, cost, proof };
-    let most = u32::try_from(PROOF_TX_BYTES_MAX).unwrap_or(u32::MAX);
-    session.afford(fee_floor(params, most, &action))?;
-    let bytes = u32::try_from(proof_bytes.saturating_add(512)).unwrap_or(u32::MAX);
-    let fee = fee_floor(params, bytes, &action);
+    let fee = session.gateway.fee(&session.key, action.clone());
+    session.afford(fee)?;
     let client = Client { gateway: &session.gateway, key: &session.key };
     session.runtime.block_on(client.record(model)).or_fail(WHAT, HINT)?;
     let sent = session.runtime.block_on(async {

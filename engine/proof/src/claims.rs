@@ -113,9 +113,12 @@ impl Plan {
     }
 
     /// Where an operation's accumulators are asked for.
-    fn accumulator_point<'a>(&self, challenges: &'a Challenges, operation: usize) -> &'a [EF] {
-        let is_clear = self.checks.contains(&Check::Clear(operation));
-        if is_clear { &challenges.checks } else { &challenges.lookups }
+    fn accumulator_point(&self, challenges: &Challenges, operation: usize) -> Vec<EF> {
+        let layout = self.layout_of(operation);
+        match self.checks.contains(&Check::Clear(operation)) {
+            true => challenges.checks[challenges.checks.len() - layout.bits()..].to_vec(),
+            false => layout.cell_point(&challenges.lookups),
+        }
     }
 
     /// The part of the point of the first sum-check that belongs to a product.
@@ -136,7 +139,7 @@ impl Plan {
         let (layout, bits) = (&spec.layout, spec.layout.bits());
         let suffix = |point: &[EF]| point[point.len() - bits..].to_vec();
         match at {
-            At::Lookups => suffix(&challenges.lookups),
+            At::Lookups => layout.cell_point(&challenges.lookups),
             At::Functional => suffix(&challenges.functionals),
             At::Checks => suffix(&challenges.checks),
             At::Slice(product) => {
@@ -152,7 +155,7 @@ impl Plan {
                 ProductKind::Linear(_) if spec.tree.is_of_weights() => {
                     let operation = self.products[index].operation;
                     let point = self.accumulator_point(challenges, operation);
-                    let columns = self.layout_of(operation).split_sides(point)[1];
+                    let columns = self.layout_of(operation).split_sides(&point)[1];
                     let rows = &columns[columns.len() - layout.side_bits(0)..];
                     self.weights_point(challenges, index, layout, rows)
                 }
@@ -160,8 +163,7 @@ impl Plan {
                     let operation = self.products[index].operation;
                     let made = self.layout_of(operation);
                     let point = self.accumulator_point(challenges, operation);
-                    let first = &point[point.len() - made.bits()..];
-                    let first = &first[..made.batch().bits + made.side_bits(0)];
+                    let first = &point[..made.batch().bits + made.side_bits(0)];
                     let last = self.product_point(challenges, index);
                     let free = bits - first.len() - last.len();
                     [first, &vec![EF::ZERO; free], last].concat()
@@ -218,9 +220,9 @@ impl Plan {
     ) -> Request {
         let layout = self.layout_of(operation);
         let point = self.accumulator_point(challenges, operation);
-        let batch = Arc::new(layout.batch_weights(point));
-        let mut rows = layout.side_weights(point, 0);
-        let mut columns = layout.side_weights(point, 1);
+        let batch = Arc::new(layout.batch_weights(&point));
+        let mut rows = layout.side_weights(&point, 0);
+        let mut columns = layout.side_weights(&point, 1);
         let sum = |row: usize, column: usize| -> EF {
             factors.iter().map(|(factor, spread)| *factor * spread.at(row, column)).sum()
         };
@@ -310,7 +312,8 @@ impl<'a> Tally<'a> {
     /// The parts of a group's look-ups that are neither constants, nor accumulators, nor a column
     /// at the point where the look-ups ended.
     fn group(&mut self, group: &Group) {
-        let (layout, point) = (&group.layout, &self.challenges.lookups);
+        let layout = &group.layout;
+        let point = &layout.cell_point(&self.challenges.lookups);
         let selector = Plan::selector(self.challenges, group.leaf, layout.bits());
         let beta = self.challenges.beta;
         let powers = [EF::ONE, beta, beta.square()];

@@ -31,6 +31,7 @@ mod replay;
 mod security;
 mod setup;
 mod sponge;
+mod stack;
 mod statement;
 mod sumcheck;
 #[cfg(test)]

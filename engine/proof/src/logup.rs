@@ -15,16 +15,24 @@ use crate::plan::{At, Form, Layout, Plan, Table};
 use crate::witness::{Witness, spread_with};
 use p3_field::PrimeCharacteristicRing;
 
+/// Elements of an inference that are spread at once: what is read and written stays at hand.
+const SPREAD_TOGETHER: usize = 16;
+
 /// The prover's leaves, up to the last that is used.
 pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) -> Leaves {
     let mut blocks: Vec<(usize, Block)> = Vec::new();
     for (group, looked_up) in plan.groups.iter().zip(&witness.lookups) {
         let (layout, paddings) = (&group.layout, group.forms().map(Form::padding));
+        let used = looked_up.iter().fold([0; 3], |all: [i32; 3], numbers| {
+            std::array::from_fn(|place| all[place] | numbers[place])
+        });
         let numbers = |(place, padding): (usize, F)| {
             let is_used = place == 0 || padding != F::ZERO;
             let number = |looked_up: &[i32; 3]| int(looked_up[place].into());
-            let is_used = is_used || looked_up.iter().any(|numbers| numbers[place] != 0);
-            is_used.then(|| spread_with(layout, looked_up, padding, number))
+            (is_used || used[place] != 0).then(|| match layout.has_inferences_in_rows() {
+                true => spread_in_rows(layout, looked_up, padding, number),
+                false => spread_with(layout, looked_up, padding, number),
+            })
         };
         let numerators = ones(layout);
         let numbers = paddings.enumerate().map(numbers).collect();
@@ -66,13 +74,39 @@ fn block(
     Block { shift, numerators, numbers, padding: Vec::new() }
 }
 
-/// 1 at cells that stand for an element, else 0.
+/// Numbers by cell and inference, as [`Layout::has_inferences_in_rows`] says.
+fn spread_in_rows<T>(
+    layout: &Layout,
+    elements: &[T],
+    padding: F,
+    number: impl Fn(&T) -> F,
+) -> Vec<F> {
+    let (places, inferences) = (layout.cells(), layout.batch().len);
+    let mut leaves = vec![padding; 1 << layout.bits()];
+    for (block, places) in places.chunks(SPREAD_TOGETHER).enumerate() {
+        let of_inference = elements.chunks(layout.len()).enumerate();
+        for (inference, elements) in of_inference {
+            let elements = &elements[block * SPREAD_TOGETHER..];
+            for (place, element) in places.iter().zip(elements) {
+                leaves[*place as usize * inferences + inference] = number(element);
+            }
+        }
+    }
+    leaves
+}
+
+/// 1 at leaves that stand for an element, else 0.
 fn ones(layout: &Layout) -> Vec<F> {
     let mut one = vec![F::ZERO; 1 << layout.inner_bits()];
     for cell in layout.cells() {
         one[cell as usize] = F::ONE;
     }
     let batch = layout.batch();
+    if layout.has_inferences_in_rows() {
+        let mut all = vec![F::ZERO; one.len() * batch.len];
+        all.chunks_mut(batch.len).zip(&one).for_each(|(leaves, one)| leaves.fill(*one));
+        return all;
+    }
     let mut all = one.repeat(batch.len);
     all.resize(one.len() << batch.bits, F::ZERO);
     all
@@ -81,6 +115,14 @@ fn ones(layout: &Layout) -> Vec<F> {
 /// Which rows of leaves stand for no element.
 fn padding(layout: &Layout) -> Vec<bool> {
     let inner = 1 << layout.inner_bits();
+    if layout.has_inferences_in_rows() {
+        let rows = layout.batch().len / ROW;
+        let mut all = vec![true; inner * rows];
+        for cell in layout.cells() {
+            all[cell as usize * rows..][..rows].fill(false);
+        }
+        return all;
+    }
     if inner < ROW {
         return Vec::new();
     }
@@ -125,12 +167,13 @@ pub(crate) fn known(plan: &Plan, challenges: &Challenges) -> Option<Known> {
     for group in &plan.groups {
         let selector = Plan::selector(challenges, group.leaf, group.layout.bits());
         unused -= selector;
-        numerator.constant += selector * group.layout.indicator(point);
+        let cells = &group.layout.cell_point(point);
+        numerator.constant += selector * group.layout.indicator(cells);
         denominator.constant += selector * (alpha - tag(beta, group.table));
         for (form, power) in group.forms().zip([EF::ONE, beta, beta.square()]) {
             let factor = -selector * power;
             for (constant, spread) in &form.constant {
-                denominator.constant += factor * spread.eval(&group.layout, point) * *constant;
+                denominator.constant += factor * spread.eval(&group.layout, cells) * *constant;
             }
             for term in form.terms.iter().filter(|term| plan.is_point(group, term)) {
                 let column = plan.column_of(term)?;

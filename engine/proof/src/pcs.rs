@@ -7,12 +7,13 @@
 use crate::field::{EF, F};
 use crate::opening::OpeningCheck;
 use crate::sponge::RealSponge;
+use crate::stack::Stack;
 use crate::tree::{self, Tree};
 use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
 use p3_matrix::dense::RowMajorMatrix;
 use p3_multilinear_util::point::Point;
-use p3_sumcheck::layout::{Layout as _, SuffixProver, Table};
+use p3_sumcheck::layout::{Layout as _, Table};
 use p3_sumcheck::{OpeningBatch, OpeningProtocol, PrescribedPointPcs, TableShape, TableSpec};
 use p3_whir::parameters::{FoldingFactor, ProtocolParameters, SecurityAssumption, WhirConfig};
 use p3_whir::pcs::prover::WhirProver;
@@ -43,7 +44,7 @@ pub(crate) const STACK_BITS_MAX: usize = 23;
 pub(crate) type Sponge = RealSponge;
 #[cfg(test)]
 pub(crate) type Sponge = crate::tests::sponge::TestSponge;
-type Whir = WhirProver<EF, F, Radix2DFTSmallBatch<F>, Tree, Sponge, SuffixProver<F, EF>>;
+type Whir = WhirProver<EF, F, Radix2DFTSmallBatch<F>, Tree, Sponge, Stack>;
 /// The numbers of the library's protocol.
 pub(crate) type Config = WhirConfig<EF, F, Sponge>;
 /// A root.
@@ -139,7 +140,7 @@ impl Pcs {
     /// the parameters were made for.
     pub(crate) fn commit(&self, tables: &[Vec<Vec<F>>], sponge: &mut Sponge) -> (Root, Kept) {
         let tables = tables.iter().map(|columns| table(columns)).collect();
-        let witness = SuffixProver::<F, EF>::new_witness(tables, self.first_fold);
+        let witness = Stack::new_witness(tables, self.first_fold);
         self.whir.commit(witness, sponge).expect("the tables have the shapes of the parameters")
     }
 
@@ -169,7 +170,7 @@ impl Pcs {
         if self.protocol.check_points(&checked).is_err() {
             return None;
         }
-        let strategy = SuffixProver::<F, EF>::strategy;
+        let strategy = Stack::strategy;
         let check = || OpeningCheck::new(&self.whir, &self.protocol, strategy());
         self.check.get_or_init(check).holds(&self.whir, (root, opening), points, sponge)?;
         Some(opening.evals.iter().map(|batch| batch.current().to_vec()).collect())

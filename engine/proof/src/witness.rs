@@ -3,8 +3,9 @@
 
 use crate::field::{F, PRIME, int};
 use crate::plan::{
-    Axis, Check, Column, Form, Group, Holder, Layout, Lookup, MaxShape, Normal, Placed, Plan,
-    Product, ProductKind, Rescaled, Role, Secret, Source, Table, Top, Tree, half, limb_widths,
+    Axis, Check, Clamping, Column, Form, Group, Holder, Layout, Lookup, MaxShape, Normal, Placed,
+    Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Top, Tree, half,
+    limb_widths,
 };
 use crate::reads::{Read, read_of};
 use p3_field::{PrimeCharacteristicRing, PrimeField32};
@@ -12,7 +13,7 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use tg_tensor::element::Element;
-use tg_tensor::program::{Place, Primitive, ValueId};
+use tg_tensor::program::{Place, Primitive, Rescale, ValueId};
 use tg_tensor::{Elements, RunError, Runner, Tensor};
 
 /// The prover's numbers. Those of one value stand one inference after the other.
@@ -215,10 +216,11 @@ impl Witness {
                     self.values[input].iter().map(|number| [number - lo, 0, 0]).collect()
                 }
             };
-            let table = &plan.tables[group.table];
+            let place = plan.tables[group.table].places();
+            let counts = &mut self.multiplicities[group.table];
             for [key, ..] in &pairs {
-                let place = table.place((*key).into()).expect("an honest key is in its table");
-                self.multiplicities[group.table][place] += 1;
+                let place = place((*key).into()).expect("an honest key is in its table");
+                counts[place] += 1;
             }
             self.lookups.push(pairs);
         }
@@ -462,7 +464,12 @@ fn run(plan: &Plan, runner: &Runner, inputs: &[Vec<Tensor>]) -> Result<Run, RunE
         let made = runner.run_observed(given, &mut |operation, elements: Elements<'_>| {
             let value = program.value_of(operation).index();
             if plan.holders[value] != Holder::Dead {
-                kept[value].extend((0..elements.len()).filter_map(|at| elements.get(at)));
+                let kept = &mut kept[value];
+                match elements {
+                    Elements::I8(all) => kept.extend(all.iter().map(|number| i32::from(*number))),
+                    Elements::I16(all) => kept.extend(all.iter().map(|number| i32::from(*number))),
+                    Elements::I32(all) => kept.extend_from_slice(all),
+                }
             }
         })?;
         for (index, tensor) in given.iter().enumerate() {
@@ -472,7 +479,11 @@ fn run(plan: &Plan, runner: &Runner, inputs: &[Vec<Tensor>]) -> Result<Run, RunE
     };
     let all = inputs.par_iter().map(one).collect::<Result<Vec<_>, RunError>>()?;
     let (all, outputs): (Vec<Vec<Vec<i32>>>, Vec<Vec<Tensor>>) = all.into_iter().unzip();
-    let of = |index: usize| all.iter().flat_map(|values| &values[index]).copied().collect();
+    let of = |index: usize| {
+        let mut joined = Vec::with_capacity(all.iter().map(|values| values[index].len()).sum());
+        all.iter().for_each(|values| joined.extend_from_slice(&values[index]));
+        joined
+    };
     let mut values: Vec<Vec<i32>> = (0..program.specs().len()).map(of).collect();
     for (index, value) in values.iter_mut().enumerate() {
         let id = ValueId { number: index as u32 };
@@ -514,6 +525,38 @@ fn is_weighed(plan: &Plan, value: ValueId) -> bool {
         || (0..plan.program.operations().len()).any(by_other)
 }
 
+/// Limbs and keys of a rescale without a first shift, whose multipliers are by column.
+fn round_to_keys(
+    rescale: &Rescale,
+    fine: u8,
+    widths: &[u8],
+    columns: usize,
+    sums: &[i32],
+) -> (Vec<Vec<i32>>, Rounded) {
+    let factors: Vec<i64> = (0..columns).map(|column| rescale.multiplier(column).into()).collect();
+    let half = half(rescale.shift);
+    let mut shift = 0_u8;
+    let mut limbs = Vec::new();
+    for width in widths {
+        let (from, mask) = (shift, (1_i64 << width) - 1);
+        limbs.push(scaled(sums, &factors, half, |scaled| ((scaled >> from) & mask) as i32));
+        shift += width;
+    }
+    let (dropped, zero) = (rescale.shift - fine, i64::from(rescale.zero) << fine);
+    let keys = scaled(sums, &factors, half, |scaled| ((scaled >> dropped) + zero) as i32);
+    (limbs, Rounded { tops: Vec::new(), keys })
+}
+
+/// What becomes of accumulators that were multiplied by the factors of their columns.
+#[inline(always)]
+fn scaled(sums: &[i32], factors: &[i64], half: i64, of: impl Fn(i64) -> i32) -> Vec<i32> {
+    let mut made = Vec::with_capacity(sums.len());
+    for row in sums.chunks(factors.len()) {
+        made.extend(row.iter().zip(factors).map(|(sum, by)| of(i64::from(*sum) * by + half)));
+    }
+    made
+}
+
 /// The limbs of what a rescale drops, and what else it looks up.
 fn round(
     plan: &Plan,
@@ -532,6 +575,9 @@ fn round(
     let top = Top::new(*bound, rescale.pre_shift, *widest);
     let columns = plan.layout_of(operation).side(1);
     let rows = plan.layout_of(operation).side(0);
+    if let (0, Axis::Columns, Clamping::Keys) = (rescale.pre_shift, axis, clamping) {
+        return round_to_keys(rescale, *fine, &widths[2], columns, sums);
+    }
     let mut cut = |from: usize, widths: &[u8], mut number: i64| {
         for (limb, width) in limbs[from..].iter_mut().zip(widths) {
             limb.push((number & ((1 << width) - 1)) as i32);

@@ -96,7 +96,7 @@ impl Proven {
 #[test]
 fn honest_hiding_proofs_of_all_nets_are_accepted() {
     for net in NETS {
-        for batch in [1, 3] {
+        for batch in [1, 3, 16] {
             let proven = proven(net, batch);
             let found = proven.verifier.verify(&proven.statement, &proven.proof.to_bytes());
             let bits = found.map(|report| report.bits);

@@ -1,6 +1,7 @@
 //! How a value's elements lie in the cells of a column.
 
 use crate::field::{EF, bits_of, eq_table};
+use crate::gates::ROW_BITS;
 use crate::pcs::FOLD;
 use std::collections::BTreeMap;
 use tg_tensor::program::{Place, Primitive, Program, ValueId};
@@ -102,6 +103,21 @@ impl Layout {
         (left == 0).then_some(cell)
     }
 
+    /// Whether look-ups have the inferences of a cell one after the other, and not the cells of an
+    /// inference: then every row of leaves stands for elements or for none.
+    pub(crate) fn has_inferences_in_rows(&self) -> bool {
+        self.batch.is_full() && self.batch.bits >= ROW_BITS
+    }
+
+    /// The point of the cells that belongs to a point of the look-ups.
+    pub(crate) fn cell_point(&self, lookups: &[EF]) -> Vec<EF> {
+        let mut point = lookups[lookups.len() - self.bits()..].to_vec();
+        if self.has_inferences_in_rows() {
+            point.rotate_right(self.batch.bits);
+        }
+        point
+    }
+
     /// The part of a point for the inferences, and that for one inference.
     pub(crate) fn split<'a>(&self, point: &'a [EF]) -> (&'a [EF], &'a [EF]) {
         let point = &point[point.len() - self.bits()..];
@@ -199,4 +215,36 @@ pub(super) fn layouts(program: &Program, batch: usize) -> Vec<Layout> {
         layouts.push(Layout::new(batch, &[len / columns as usize, columns as usize]));
     }
     layouts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::eq_at;
+    use p3_field::PrimeCharacteristicRing as _;
+
+    /// Goal: a point of the look-ups weighs a leaf as the point of the cells weighs its cell.
+    /// Method: layouts with inferences in rows and without, all cells.
+    #[test]
+    fn points_of_look_ups_are_points_of_cells() {
+        for (batch, in_rows) in [(1, false), (3, false), (8, false), (16, true), (24, false)] {
+            let layout = Layout::new(batch, &[3, 5]);
+            assert_eq!(layout.has_inferences_in_rows(), in_rows);
+            let lookups: Vec<EF> =
+                (2..layout.bits() + 5).map(|at| EF::from_usize(at).exp_u64(9)).collect();
+            let point = layout.cell_point(&lookups);
+            let last = &lookups[lookups.len() - layout.bits()..];
+            for inference in 0..batch {
+                for cell in layout.cells() {
+                    let cell = cell as usize;
+                    let leaf = match in_rows {
+                        true => cell * batch + inference,
+                        false => (inference << layout.inner_bits()) + cell,
+                    };
+                    let number = (inference << layout.inner_bits()) + cell;
+                    assert_eq!(eq_at(last, leaf), eq_at(&point, number));
+                }
+            }
+        }
+    }
 }

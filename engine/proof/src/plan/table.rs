@@ -148,6 +148,18 @@ impl Table {
         (place < self.size()).then_some(place)
     }
 
+    /// The place of keys, for many of them.
+    pub(crate) fn places(&self) -> impl Fn(i64) -> Option<usize> + '_ {
+        let (first, size) = (self.first(), self.size());
+        let is_secret = matches!(self, Self::Secret { .. });
+        move |key: i64| {
+            if is_secret {
+                return self.place(key);
+            }
+            usize::try_from(key - first).ok().filter(|place| *place < size)
+        }
+    }
+
     fn first(&self) -> i64 {
         match self {
             Self::Range { .. } | Self::Secret { .. } => 0,

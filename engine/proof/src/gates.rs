@@ -318,6 +318,13 @@ impl Store {
         self.kinds.chunks(rows).map(of).collect()
     }
 
+    /// A part of a row that was written down as a gate.
+    #[inline(always)]
+    fn mixed(&self, row: usize, part: usize) -> Option<&Gate> {
+        let is_mixed = self.kinds.get(row) == Some(&MIXED);
+        is_mixed.then(|| &self.gates[self.slots[row] as usize * PARTS + part])
+    }
+
     #[inline(always)]
     fn ones(&self, row: usize, part: usize) -> &[Wide; 2] {
         &self.ones[self.slots[row] as usize * PARTS + part]
@@ -343,22 +350,13 @@ impl Layer {
         Self { by, paddings, unused: Gate::padding(EF::ONE, lambda), mu }
     }
 
-    /// The gate of a row that was written down, or need not be. One of ones is made in `spare`.
-    #[inline(always)]
-    fn read<'a>(
-        &'a self,
-        from: &'a Store,
-        (row, part): (usize, usize),
-        spare: &'a mut Gate,
-    ) -> &'a Gate {
+    /// The gate of a row that was written down, or need not be.
+    fn read(&self, from: &Store, row: usize, part: usize) -> Gate {
         match from.kinds.get(row) {
-            Some(&MIXED) => &from.gates[from.slots[row] as usize * PARTS + part],
-            Some(&ONES) => {
-                *spare = Gate::of_ones(from.ones(row, part), &self.by.lambda, self.mu);
-                spare
-            }
-            Some(padding) => &self.paddings[(padding - PADDING) as usize].0,
-            None => &self.unused,
+            Some(&MIXED) => from.gates[from.slots[row] as usize * PARTS + part],
+            Some(&ONES) => Gate::of_ones(from.ones(row, part), &self.by.lambda, self.mu),
+            Some(padding) => self.paddings[(padding - PADDING) as usize].0,
+            None => self.unused,
         }
     }
 }
@@ -390,10 +388,19 @@ impl Rows for Folded<'_> {
 
     #[inline(always)]
     fn gate(&self, row: usize, part: usize) -> Gate {
-        let (mut first, mut second) = (Gate::ZERO, Gate::ZERO);
-        let low = self.layer.read(self.from, (2 * row, part), &mut first);
-        let high = self.layer.read(self.from, (2 * row + 1, part), &mut second);
-        low.fold(high, &self.challenge)
+        match (self.from.mixed(2 * row, part), self.from.mixed(2 * row + 1, part)) {
+            (Some(low), Some(high)) => low.fold(high, &self.challenge),
+            (Some(_) | None, Some(_) | None) => self.gate_of_any(row, part),
+        }
+    }
+}
+
+impl Folded<'_> {
+    /// A part of a row that is made of one that was not written down as a gate.
+    #[inline(never)]
+    fn gate_of_any(&self, row: usize, part: usize) -> Gate {
+        let [low, high] = [2 * row, 2 * row + 1].map(|row| self.layer.read(self.from, row, part));
+        low.fold(&high, &self.challenge)
     }
 }
 

@@ -28,6 +28,7 @@ mod reader;
 mod reads;
 pub mod register;
 mod replay;
+mod rounds;
 mod security;
 mod setup;
 mod sponge;

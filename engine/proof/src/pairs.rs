@@ -62,6 +62,42 @@ fn bound<const N: usize, const TWO: usize, const THREE: usize>(
     (block.double - sum, block.square - block.shift.times(sum) + product)
 }
 
+/// The products of which the first round's sum is made where leaves have one number, with weights:
+/// of the steps S of sums and P of products of two gates' children, S0 * S1, S0 * P1 + S1 * P0 and
+/// P0 * P1. All of them are numbers of the base field.
+#[derive(Default)]
+struct Steps {
+    /// What S is multiplied with to be joined with P.
+    shift: EF,
+    products: [[Wide; 3]; PARTS],
+}
+
+impl Steps {
+    #[inline(always)]
+    fn add(&mut self, block: &Ready, first: usize, weight: &Factor, part: usize) {
+        let step = |place: usize| {
+            let [low, high] = [0, 4].map(|row| of_one(block, first + (row + 2 * place) * PARTS));
+            [high[0] - low[0], high[1] - low[1]]
+        };
+        let ([s0, p0], [s1, p1]) = (step(0), step(1));
+        let all = [s0 * s1, Narrow::dot_product(&[s0, s1], &[p1, p0]), p0 * p1];
+        for (sum, product) in self.products[part].iter_mut().zip(all) {
+            *sum += weight.base(product);
+        }
+    }
+
+    /// Adds them to the products of e = shift * S - P and of n = S, and goes on with another shift.
+    fn join(&mut self, shift: EF, to: &mut [[Wide; 2]; PARTS]) {
+        let [once, twice] = [self.shift, self.shift.square()].map(Factor::new);
+        for (to, [square, cross, product]) in to.iter_mut().zip(&mut self.products) {
+            to[0] += twice.times(*square) - once.times(*cross) + *product;
+            to[1] += *square;
+            [*square, *cross, *product] = [Wide::ZERO; 3];
+        }
+        self.shift = shift;
+    }
+}
+
 impl<'a> Pairs<'a> {
     /// Filled up to as many rows as there may be.
     pub(crate) fn new(leaves: &'a Leaves, kinds: &'a Kinds, most: usize) -> Self {
@@ -141,6 +177,7 @@ impl Level for Pairs<'_> {
         let factor = Factor::new(lambda);
         let [_, beta, square] = self.powers().map(Factor::new);
         let (mut sums, mut products) = ([Wide::ZERO; PARTS], [[Wide::ZERO; 2]; PARTS]);
+        let mut steps = Steps::default();
         let all = (from..).zip(by).filter(|(quad, _)| kinds.padding::<4>(4 * quad).is_none());
         for (quad, weight) in all {
             let weight = Factor::new(*weight);
@@ -149,14 +186,17 @@ impl Level for Pairs<'_> {
                     sums[part] += weight.times(step_of_fractions(self, &factor, quad, part));
                     continue;
                 };
+                if block.count() == 1 {
+                    let shift = block.block.shift + mu;
+                    if steps.shift != shift {
+                        steps.join(shift, &mut products);
+                    }
+                    steps.add(block, first, &weight, part);
+                    continue;
+                }
                 let shift = Factor::new(block.block.shift + mu);
                 let step = |place: usize| {
                     let [low, high] = [0, 4].map(|row| first + (row + 2 * place) * PARTS);
-                    if block.count() == 1 {
-                        let [low, high] = [low, high].map(|first| of_one(block, first));
-                        let sum = high[0] - low[0];
-                        return (Wide::from(sum), shift.base(sum) - (high[1] - low[1]));
-                    }
                     let [low, high] = [low, high].map(|first| of_two(block, first));
                     let sum = beta.base(high.0[1] - low.0[1]) + (high.0[0] - low.0[0]);
                     let product = beta.base(high.1[1] - low.1[1])
@@ -169,6 +209,7 @@ impl Level for Pairs<'_> {
                 products[part][1] += weight.times(times(n0, n1));
             }
         }
+        steps.join(EF::ZERO, &mut products);
         let mu = Factor::new(mu);
         for (sum, [e, n]) in sums.iter_mut().zip(products) {
             *sum += factor.times(e) - mu.times(n);

@@ -6,6 +6,7 @@
 
 use crate::field::{EF, F};
 use crate::opening::OpeningCheck;
+use crate::rounds::Rounds;
 use crate::sponge::RealSponge;
 use crate::stack::Stack;
 use crate::tree::{self, Tree};
@@ -92,6 +93,8 @@ pub(crate) struct Soundness {
 /// One commitment's parameters: sizes, code, hash.
 pub(crate) struct Pcs {
     whir: Whir,
+    /// Transforms of what large stacks are opened with.
+    dft: Radix2DFTSmallBatch<F>,
     protocol: OpeningProtocol,
     /// Made when something is verified: who only plans does without.
     check: OnceLock<OpeningCheck>,
@@ -133,7 +136,8 @@ impl Pcs {
         }
         // Its factors are computed when something is committed, which no verifier does.
         let whir = Whir::new(config, Radix2DFTSmallBatch::default(), tree::tree());
-        Some(Self { whir, protocol, check: OnceLock::new(), bits, first_fold })
+        let dft = Radix2DFTSmallBatch::default();
+        Some(Self { whir, dft, protocol, check: OnceLock::new(), bits, first_fold })
     }
 
     /// Commits to the columns of each table and absorbs the root. The tables have the shapes that
@@ -151,10 +155,34 @@ impl Pcs {
 
     /// Opens the tables at one point for each request, in their order.
     pub(crate) fn open(&self, kept: Kept, points: Vec<Vec<EF>>, sponge: &mut Sponge) -> Opening {
+        match self.bits >= LARGE_BITS {
+            true => self.open_in_rounds(kept, points, sponge),
+            false => self.open_by_library(kept, points, sponge),
+        }
+    }
+
+    /// The same by the library's prover.
+    pub(crate) fn open_by_library(
+        &self,
+        kept: Kept,
+        points: Vec<Vec<EF>>,
+        sponge: &mut Sponge,
+    ) -> Opening {
         let points: Vec<Point<EF>> = points.into_iter().map(Point::new).collect();
         self.whir
             .open_at(kept, &self.protocol, &points, sponge)
             .expect("the number of claims fits the parameters")
+    }
+
+    /// The same by our own.
+    pub(crate) fn open_in_rounds(
+        &self,
+        kept: Kept,
+        points: Vec<Vec<EF>>,
+        sponge: &mut Sponge,
+    ) -> Opening {
+        let points: Vec<Point<EF>> = points.into_iter().map(Point::new).collect();
+        Rounds::new(&self.whir, &self.dft).open(kept, &self.protocol, &points, sponge)
     }
 
     /// The values at one point for each request, if the opening holds.

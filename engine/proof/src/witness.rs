@@ -566,6 +566,10 @@ fn round(
 ) -> (Vec<Vec<i32>>, Rounded) {
     let Rescaled { rescale, bound, widest, axis, clamping, fine } = rescaled;
     let widths = limb_widths(rescale, *bound, *widest, *fine);
+    let columns = plan.layout_of(operation).side(1);
+    if let (0, Axis::Columns, Clamping::Keys) = (rescale.pre_shift, axis, clamping) {
+        return round_to_keys(rescale, *fine, &widths[2], columns, sums);
+    }
     let dropped = rescale.shift - fine;
     let count: usize = widths.iter().map(Vec::len).sum();
     let mut limbs = vec![Vec::with_capacity(sums.len()); count];
@@ -573,11 +577,7 @@ fn round(
     let mut clamped: Vec<Vec<i32>> = Vec::new();
     let mut rounded = Rounded::default();
     let top = Top::new(*bound, rescale.pre_shift, *widest);
-    let columns = plan.layout_of(operation).side(1);
     let rows = plan.layout_of(operation).side(0);
-    if let (0, Axis::Columns, Clamping::Keys) = (rescale.pre_shift, axis, clamping) {
-        return round_to_keys(rescale, *fine, &widths[2], columns, sums);
-    }
     let mut cut = |from: usize, widths: &[u8], mut number: i64| {
         for (limb, width) in limbs[from..].iter_mut().zip(widths) {
             limb.push((number & ((1 << width) - 1)) as i32);

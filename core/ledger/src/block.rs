@@ -9,7 +9,7 @@ use tg_types::{BlockReceipt, CheckedTx, DurationMs, Height, Lane, Reason, Receip
 
 use crate::cursor::Cursor;
 use crate::error::{ApplyError, Fail, Stop};
-use crate::job::{draw, place, promise};
+use crate::job::{draw, make_room, place, promise};
 use crate::rules::{BlockEnv, Budget, Rules};
 use crate::session::Session;
 use crate::totals::Count;
@@ -240,6 +240,7 @@ fn load_ahead(session: &mut Session<'_>, txs: &[CheckedTx]) -> Result<(), Stop> 
         draw::load_ahead(session),
         place::load_ahead(session),
         promise::load_ahead(session),
+        make_room::load_ahead(session),
         job::load_submitted(session, txs),
     ];
     session.all_of(loads)
@@ -272,6 +273,7 @@ fn finish(session: &mut Session<'_>) -> Result<(), Stop> {
     let turn = promise::renew_all(session)?;
     place::place_all(session)?;
     promise::decide_all(session, turn)?;
+    make_room::ask_all(session)?;
     fee::share(session)?;
     let (height, tick) = (session.env.height, session.env.tick);
     let used = (session.receipts.len() as u64).saturating_mul(ALLOWANCE_PER_TX);

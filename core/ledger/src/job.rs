@@ -17,6 +17,7 @@ pub(crate) mod dispute;
 pub(crate) mod draw;
 mod fleet;
 pub(crate) mod keyless;
+pub(crate) mod make_room;
 pub(crate) mod miss;
 pub(crate) mod pace;
 pub(crate) mod place;
@@ -25,6 +26,7 @@ pub(crate) mod prove;
 mod record;
 mod row;
 pub(crate) mod run;
+pub(crate) mod save;
 pub(crate) mod settle;
 
 pub use complaint::{ComplaintEntry, Verdict};
@@ -32,6 +34,7 @@ pub use promise::Promise;
 pub use prove::{awaits_result, check_shown};
 pub use record::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
 pub use row::{BONUS_MAX, BONUS_PER_OCTAVE, QueueKey, QueueRow, ROWS};
+pub use save::SavedState;
 
 use std::collections::BTreeSet;
 
@@ -133,6 +136,9 @@ fn take_in(
     let vouched = Vouched::by(session, vouchers);
     for lot in lots {
         vouched.check(lot.spec.package_ref())?;
+        if let Some(from) = lot.spec.checkpoint.and_then(|plan| plan.from) {
+            vouched.check(from.package_ref())?;
+        }
     }
 
     account::set_balance(session, call.slot, left);
@@ -180,6 +186,7 @@ fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<Extent, Fail>
         return Err(Reason::RunTooLong.into());
     }
     promise::check_spec(spec)?;
+    save::check_spec(spec)?;
     if spec.pay < session.params.jobs.pay_min {
         return Err(Reason::PayTooLow.into());
     }
@@ -301,7 +308,7 @@ pub(crate) fn load(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop
     let wanted: Vec<_> = jobs.iter().flat_map(|job| [keys::job(job), keys::dispute(job)]).collect();
     session.require(&wanted)?;
     let (mut around, mut dates, mut rows) = (Vec::new(), Vec::new(), BTreeSet::new());
-    let mut has_promise = false;
+    let (mut has_promise, mut has_plan) = (false, false);
     for job in jobs {
         if let Some(dispute) = session.tables.disputes.get(job.as_bytes())? {
             around.push(keys::account(&dispute.challenger));
@@ -310,6 +317,7 @@ pub(crate) fn load(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop
             place::keys_around(&entry, &mut around);
             rows.insert(entry.row);
             has_promise |= entry.promise != Promise::None;
+            has_plan |= entry.spec.checkpoint.is_some();
             dates.extend(dates_ahead(session, &entry.spec)?);
         }
     }
@@ -317,14 +325,17 @@ pub(crate) fn load(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop
     let dates = due::load_dates(session, &dates);
     let queue = place::load_ends(session, &rows);
     let promises = promise::load_end(session, has_promise);
-    session.all_of([around, dates, queue, promises])
+    let listed = make_room::load_end(session, has_plan);
+    session.all_of([around, dates, queue, promises, listed])
 }
 
 /// Loads what taking in and placing the jobs of these transactions needs.
 pub(crate) fn load_submitted(session: &mut Session<'_>, txs: &[CheckedTx]) -> Result<(), Stop> {
     let (mut dates, mut rows) = (BTreeSet::new(), BTreeSet::new());
     let mut has_promise = false;
+    let mut has_plan = false;
     for (spec, _) in txs.iter().flat_map(|tx| tx.body().action.jobs()) {
+        has_plan |= spec.checkpoint.is_some();
         // A job with dates that there cannot be is refused later.
         dates.extend(promise::expiry(session.env.tick, spec));
         if spec.promise.is_some() {
@@ -343,7 +354,8 @@ pub(crate) fn load_submitted(session: &mut Session<'_>, txs: &[CheckedTx]) -> Re
     let queue = place::load_ends(session, &rows);
     let nodes = node::all(session).map(drop);
     let promises = promise::load_end(session, has_promise);
-    session.all_of([dates, queue, nodes, promises])
+    let listed = make_room::load_end(session, has_plan);
+    session.all_of([dates, queue, nodes, promises, listed])
 }
 
 /// All dates that a step of a job which happens now may set.

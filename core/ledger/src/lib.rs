@@ -67,7 +67,8 @@ pub use job::promise::{
 };
 pub use job::{
     BONUS_MAX, BONUS_PER_OCTAVE, Check, CheckState, Checks, ComplaintEntry, Draw, JobEntry,
-    Promise, QueueKey, QueueRow, ROWS, Run, RunState, Runs, Verdict, awaits_result, check_shown,
+    Promise, QueueKey, QueueRow, ROWS, Run, RunState, Runs, SavedState, Verdict, awaits_result,
+    check_shown,
 };
 pub use list::{LIST_PAGE_MAX, ListHead, ListItems, ListOf, ListPage};
 pub use log::LogEntry;

@@ -38,6 +38,8 @@ pub enum ListOf {
     Promises,
     /// Jobs whose promises were given, and whoever had them failed: they come before all others.
     Renewals,
+    /// Jobs with a run that may have to yield.
+    Yielding,
 }
 
 impl ListOf {
@@ -50,6 +52,7 @@ impl ListOf {
             Self::Capacities(height) => [4, height.get()],
             Self::Promises => [5, 0],
             Self::Renewals => [6, 0],
+            Self::Yielding => [7, 0],
         }
     }
 }

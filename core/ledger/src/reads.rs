@@ -51,7 +51,7 @@ fn add_block(genesis: &Genesis, env: &BlockEnv, out: &mut Vec<StateKey>) {
     }
     out.push(keys::list_head(ListOf::Nodes));
     out.extend(QueueRow::all().map(|row| keys::list_head(ListOf::Queue(row))));
-    out.extend([ListOf::Promises, ListOf::Renewals].map(keys::list_head));
+    out.extend([ListOf::Promises, ListOf::Renewals, ListOf::Yielding].map(keys::list_head));
     // The due queue has usually come as far as the parent's second.
     let first = env.parent_tick.second().saturating_add(1);
     let last = env.tick.second().min(first.saturating_add(due::SECONDS_PER_BLOCK_MAX));
@@ -120,6 +120,8 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
         Action::GiveUp { job, .. }
         | Action::ProveResult { job, .. }
         | Action::LackKey { job }
+        | Action::SaveCheckpoint { job, .. }
+        | Action::YieldRun { job, .. }
         | Action::Object { job }
         | Action::AnswerDispute { job, .. }
         | Action::PickClaim { job, .. }

@@ -26,7 +26,7 @@ use crate::job::complaint::{self, ComplaintEntry};
 use crate::job::dispute::{self, DisputeEntry};
 use crate::job::pace::PaceEntry;
 use crate::job::prove::{self, Shown};
-use crate::job::{self, JobEntry, check, keyless, run};
+use crate::job::{self, JobEntry, check, keyless, make_room, run, save};
 use crate::list::{ListHead, ListPage};
 use crate::log::LogEntry;
 use crate::node::{self, NodeEntry, OwnerSeat};
@@ -249,9 +249,7 @@ impl<'a> Session<'a> {
     /// costs its sender the penalty, and a program that is none costs its sender the draft.
     fn perform(&mut self, call: &Call, body: &TxBody) -> Result<(), Fail> {
         match &body.action {
-            Action::Transfer { to, amount, memo: _ } => {
-                account::transfer(self, call, to, *amount)?;
-            }
+            Action::Transfer { to, amount, memo: _ } => account::transfer(self, call, to, *amount)?,
             Action::Stake { amount } => stake::stake(self, call, *amount)?,
             Action::Unstake { amount } => stake::unstake(self, call, *amount)?,
             Action::RegisterNode { node, descriptor, consent } => {
@@ -270,12 +268,15 @@ impl<'a> Session<'a> {
                 job::submit_array(self, call, (spec, *tasks), *escrow_max, vouchers.as_slice())?;
             }
             Action::CancelJob { job } => job::cancel(self, call, job)?,
+            Action::YieldRun { job, checkpoint, vouchers } => {
+                make_room::yield_run(self, call, job, *checkpoint, vouchers.as_slice())?;
+            }
+            Action::SaveCheckpoint { job, checkpoint, vouchers } => {
+                save::save(self, call, job, *checkpoint, vouchers.as_slice())?;
+            }
             Action::PutProgram { program, piece, pieces, bytes } => {
-                program::put(
-                    self,
-                    call,
-                    &Piece { program, piece: *piece, pieces: *pieces, bytes },
-                )?;
+                let (piece, pieces) = (*piece, *pieces);
+                program::put(self, call, &Piece { program, piece, pieces, bytes })?;
             }
             Action::RegisterWeights { program, weights, cost, proof } => {
                 let (cost, proof) = (*cost, proof.as_slice());
@@ -286,9 +287,9 @@ impl<'a> Session<'a> {
                 run::reveal(self, call, results.as_slice(), vouchers.as_slice())?;
             }
             Action::ProveResult { job, result, cost, shown, vouchers } => {
-                let floor = fee::floor(&self.params, call.size_bytes, &body.action);
-                let fee = fee::shown(&self.params, call.size_bytes, *cost, result.package_bytes);
-                let fee = fee.min(floor);
+                let (params, size) = (&self.params, call.size_bytes);
+                let floor = fee::floor(params, size, &body.action);
+                let fee = fee::shown(params, size, *cost, result.package_bytes).min(floor);
                 let (bytes, vouchers) = (shown.as_slice(), vouchers.as_slice());
                 prove::prove(self, call, &Shown { job, result, bytes, vouchers, fee })?;
             }

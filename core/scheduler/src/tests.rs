@@ -44,6 +44,7 @@ pub(crate) fn spec() -> JobSpec {
         run_max: DurationMs::HOUR,
         expires_after: DurationMs::DAY,
         promise: None,
+        checkpoint: None,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::amount::Amount;
 use crate::bounded::{Bytes, Name};
+use crate::checkpoint::CheckpointPlan;
 use crate::codec::Encode;
 use crate::hash::{Tag, tagged};
 use crate::ids::{Hash32, NodeId};
@@ -292,6 +293,8 @@ wire! {
         pub expires_after: DurationMs,
         /// By when its end is to be promised; if that cannot be, the job is not wanted.
         pub promise: Option<Tick>,
+        /// Whether and how its state is saved, so that it can go on elsewhere.
+        pub checkpoint: Option<CheckpointPlan>,
     }
 }
 

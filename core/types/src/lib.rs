@@ -8,6 +8,7 @@
 
 pub mod amount;
 pub mod bounded;
+pub mod checkpoint;
 pub mod codec;
 pub mod genesis;
 pub mod hash;
@@ -29,6 +30,7 @@ pub mod weights;
 
 pub use amount::{Amount, AmountError, Bps};
 pub use bounded::{Address, BoundError, Bytes, List, Name};
+pub use checkpoint::{CheckpointPlan, CheckpointRef};
 pub use codec::{Decode, DecodeError, Encode, FORMAT_VERSION, Reader};
 pub use genesis::{Genesis, GenesisError, GenesisSpec, NetworkKind, ValidatorSeat};
 pub use header::Header;
@@ -42,7 +44,7 @@ pub use job::{
 };
 pub use key::{Domain, KeyError, Kind, PublicKey, SecretKey, Signature};
 pub use node::{Device, DeviceKind, Features, NodeDescriptor, Proved};
-pub use params::{CapacityParams, JobParams, Params, ParamsError};
+pub use params::{CapacityParams, JobParams, Params, ParamsError, YieldParams};
 pub use reason::Reason;
 pub use receipt::{BlockReceipt, Event, Receipt, Status};
 pub use tick::{DurationMs, Height, Tick, TimeError};

@@ -212,6 +212,45 @@ wire! {
         pub proofs_per_block_max: u32,
         /// The most bytes of transactions with such results in a block.
         pub proof_bytes_per_block_max: u32,
+        /// When runs have to yield.
+        pub yields: YieldParams,
+    }
+}
+
+wire! {
+    /// When a run that is saved has to yield to a job that offers much more.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct YieldParams {
+        /// How many octaves more: fewer would stop work for little.
+        pub octaves: u8,
+        /// How long a node may take to save the state once more and to end the run.
+        pub within: DurationMs,
+        /// How long a run is left alone after it was placed.
+        pub after: DurationMs,
+        /// How often a job has to yield; nobody does if it is 0.
+        pub per_job_max: u8,
+        /// How many runs are asked to yield in a block.
+        pub per_block_max: u8,
+    }
+}
+
+impl YieldParams {
+    const LOCAL: Self = Self {
+        octaves: 2,
+        within: DurationMs::new(20_000),
+        after: DurationMs::new(10_000),
+        per_job_max: 4,
+        per_block_max: 8,
+    };
+
+    const OPEN: Self =
+        Self { within: DurationMs::MINUTE, after: DurationMs::MINUTE, ..Self::LOCAL };
+
+    fn bounds(&self) -> [(&'static str, u64, u64, u64); 2] {
+        [
+            ("yields.octaves", self.octaves.into(), 1, YIELD_OCTAVES_MAX),
+            ("yields.within", self.within.get(), 1, DURATION_MAX),
+        ]
     }
 }
 
@@ -259,6 +298,7 @@ impl JobParams {
             proof_cost_per_block_max: 100_000,
             proofs_per_block_max: 4,
             proof_bytes_per_block_max: 2 * 1024 * 1024,
+            yields: YieldParams::LOCAL,
         }
     }
 
@@ -282,6 +322,7 @@ impl JobParams {
             complaint_judged_within: DurationMs::new(10 * DurationMs::MINUTE.get()),
             complaint_bond: Amount::constant(1_000_000_000),
             proof_fee: Amount::constant(100),
+            yields: YieldParams::OPEN,
             ..Self::local()
         }
     }
@@ -370,6 +411,9 @@ pub enum ParamsError {
         max: u64,
     },
 }
+
+/// Offers are told apart in so many octaves.
+const YIELD_OCTAVES_MAX: u64 = 15;
 
 /// The largest block the engine is built to spread within a block's time.
 pub const BLOCK_BYTES_MAX: u64 = 5 * 512 * 1024;
@@ -476,8 +520,11 @@ impl Params {
             ("expiry_heights_max", self.expiry_heights_max, 1, EXPIRY_HEIGHTS_MAX),
             ("due_per_block_max", self.due_per_block_max.into(), 1, DUE_PER_BLOCK_MAX),
         ];
-        for (name, found, min, max) in
-            bounds.into_iter().chain(self.jobs.bounds()).chain(self.capacity.bounds())
+        for (name, found, min, max) in bounds
+            .into_iter()
+            .chain(self.jobs.bounds())
+            .chain(self.jobs.yields.bounds())
+            .chain(self.capacity.bounds())
         {
             if found < min || found > max {
                 return Err(ParamsError::Bound { name, found, min, max });

@@ -156,6 +156,8 @@ reasons! {
         "Only jobs of tier none, proof or zk end with their run, so only these can be promised.";
     PromiseNeedsShares = 268, "promise_needs_shares",
         "A job whose owner keeps the key cannot be promised: it waits for its owner.";
+    CheckpointNeedsCommand = 269, "checkpoint_needs_command",
+        "Only commands of tier none can go on from a checkpoint, which nobody checks.";
     KeyInShares = 270, "key_in_shares",
         "Validators have shares of this job's key, so its owner cannot withhold it.";
     WeightsExist = 271, "weights_exist", "Weights with this commitment are already registered.";
@@ -169,6 +171,13 @@ reasons! {
         "A commitment to secret weights is for 2 to 256 proofs.";
     RegistrationWrong = 276, "registration_wrong",
         "The proof does not show that the weights fit the program.";
+    CheckpointTooOften = 277, "checkpoint_too_often",
+        "A job saves its state every five seconds at most, and no more often than it says.";
+    CheckpointTooLarge = 278, "checkpoint_too_large",
+        "The package of a checkpoint has one gibibyte at most.";
+    CheckpointNotAsked = 279, "checkpoint_not_asked",
+        "The job does not ask for its state to be saved.";
+    YieldNotAsked = 280, "yield_not_asked", "Nobody asked this run to make room.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";
@@ -268,6 +277,10 @@ reasons! {
         "The owner of the node that failed a promise paid its client.";
     WeightsRegistered = 379, "weights_registered",
         "Secret weights were shown to fit a program, and are registered for it.";
+    CheckpointSaved = 380, "checkpoint_saved", "A node saved the state of a job.";
+    YieldAsked = 381, "yield_asked", "A run was asked to make room for a job that offers more.";
+    RunYielded = 382, "run_yielded",
+        "A run made room for a job that offers more; it goes on where it stopped.";
 }
 
 impl Encode for Reason {

@@ -19,6 +19,7 @@ mod packages;
 mod patience;
 mod prove;
 mod resume;
+mod save;
 mod tiles;
 mod work;
 
@@ -149,6 +150,10 @@ enum Report {
     Keyless(JobId),
     /// A result is wrong; the run shows how it ought to be.
     Wrong(JobId, Arc<TensorRun>),
+    /// The state of a run was saved; this says so.
+    Saved(Box<Action>),
+    /// A run makes room for another one; this says so.
+    Yielded(JobId, Box<Action>),
     /// A memory is filled.
     Filled(capacity::Answer, Then),
 }
@@ -372,6 +377,17 @@ impl State {
         };
         for event in events {
             self.event(&event).await;
+            self.yield_event(&event);
+        }
+    }
+
+    /// What follows when a run of ours has to make room, or has.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only two events are about that")]
+    fn yield_event(&mut self, event: &Event) {
+        match *event {
+            Event::YieldAsked { job, node, .. } if node == self.node => self.yield_run(job),
+            Event::RunYielded { job, node, .. } if node == self.node => self.forget(&job),
+            _ => {}
         }
     }
 
@@ -545,6 +561,7 @@ impl State {
                 self.books.objections.insert(job, Arc::new(dispute::Objection::new(run)));
                 self.outbox.object(job).await;
             }
+            Report::Saved(action) | Report::Yielded(_, action) => self.outbox.send(*action).await,
             Report::Unchecked(job) => self.notes.forget_duty(&job),
             // The owner may still hand it out: then the check is done after all.
             Report::Keyless(job) => {
@@ -640,8 +657,9 @@ impl State {
         let before = self.notes.find_proof(&job).map(|proven| (proven, self.notes.find_key(&job)));
         self.tasks.spawn(async move {
             let _computing = busy;
-            let report = match work::run(&config, &tools, job, before).await {
+            let report = match work::run(&config, (&tools, &reports), job, before).await {
                 Ok(ran) => Report::Ran(job, Box::new(ran)),
+                Err(WorkError::Yielded(action)) => Report::Yielded(job, action),
                 Err(error) => {
                     let why = error.source().map(ToString::to_string).unwrap_or_default();
                     tracing::warn!(%job, %error, why, "a run is given up");
@@ -650,6 +668,16 @@ impl State {
             };
             // The agent has stopped if nobody hears this.
             let _unheard = reports.send(report).await;
+        });
+    }
+
+    /// Asks a program to end, and ends it when there is just enough time left to save its state.
+    fn yield_run(&mut self, job: JobId) {
+        let Some(stop) = self.tools.desk.ask_to_end(&job) else { return };
+        let within = self.config.gateway.params().jobs.yields.within.get();
+        self.tasks.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(within / 2)).await;
+            stop.stop();
         });
     }
 

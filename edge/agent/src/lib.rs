@@ -9,5 +9,6 @@ pub mod chance;
 pub mod contents;
 pub mod float_run;
 pub mod registration;
+pub mod saved;
 pub mod task_run;
 pub mod tensor_run;

@@ -3,6 +3,7 @@
 
 use crate::agent::DeviceAccess;
 use crate::float_run;
+use crate::saved::{CHECKPOINT_MAX, RESUMED_VARIABLE, Staged, Unpacked, stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Write};
@@ -21,9 +22,11 @@ use tg_gateway::task::{
 use tg_net::ROOM_LEFT_BYTES;
 use tg_privacy::WrapPublic;
 use tg_sandbox::{
-    Bytes, Event, INPUT_FOLDER, Input, Limits, Network, Outputs, Sandbox, Stop, Stream, Task, Work,
+    Bytes, CheckpointPath, Event, INPUT_FOLDER, Input, KeptFolder, Limits, Network, Outputs,
+    Sandbox, Stop, Stream, Task, Work,
 };
 use tg_types::Hash32;
+use tokio::sync::oneshot;
 
 /// The variable in which a task of an array finds its number.
 pub const TASK_VARIABLE: &str = "TG_TASK";
@@ -64,6 +67,9 @@ pub enum TaskRunError {
     /// What it left cannot be read.
     #[error("outputs cannot be read")]
     Outputs(#[from] tg_sandbox::FileError),
+    /// What it keeps grew while it was saved.
+    #[error("folder for checkpoints grows while it is saved")]
+    Grown,
     /// What it is to read cannot be read.
     #[error("inputs cannot be read")]
     Inputs(#[source] PackageError),
@@ -143,9 +149,14 @@ pub struct Workshop {
 }
 
 /// A folder that is removed when it is not needed any more.
-struct Bench(PathBuf);
+pub(crate) struct Bench(PathBuf);
 
 impl Bench {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Makes a folder that is not there: one that is belongs to somebody.
     fn new(folder: &Path, name: &str) -> Result<Self, io::Error> {
         fs::create_dir_all(folder)?;
@@ -196,6 +207,15 @@ pub struct TaskOrder {
     pub gpu: Option<DeviceAccess>,
 }
 
+/// How the state of a task comes in and goes out.
+#[derive(Default)]
+pub struct Keeping {
+    /// What it begins with, from the beginning of the checkpoint.
+    pub begins_with: Option<Box<dyn Read + Send>>,
+    /// Where is told in which folder it keeps its state.
+    pub folder: Option<oneshot::Sender<KeptFolder>>,
+}
+
 /// What a run gave. Its files stay where the program wrote them until this is dropped.
 pub struct TaskDone {
     /// All of it, for a package.
@@ -206,6 +226,14 @@ pub struct TaskDone {
     pub output: Hash32,
     /// The id of what was enforced.
     pub enforced: Hash32,
+}
+
+/// How a run ended.
+pub enum TaskEnd {
+    /// With a result.
+    Done(TaskDone),
+    /// It was asked to make room; with its state, if there is any.
+    Yielded(Option<Staged>),
 }
 
 /// Files that a program left.
@@ -248,9 +276,9 @@ impl Workshop {
         &self,
         order: &TaskOrder,
         inputs: &mut dyn Read,
-        log: &Log,
-        stop: &Stop,
-    ) -> Result<TaskDone, TaskRunError> {
+        (log, stop): (&Log, &Stop),
+        mut keeping: Keeping,
+    ) -> Result<TaskEnd, TaskRunError> {
         let bench = Bench::new(&self.folder, &order.name)?;
         let head = TaskInputs::read(inputs).map_err(TaskRunError::Inputs)?;
         if head.id() != order.task {
@@ -268,13 +296,34 @@ impl Workshop {
         if let Some(gpu) = order.gpu.as_ref().filter(|_| head.root != Root::Onnx) {
             give(&mut task, gpu, &bench.0)?;
         }
-        let ran = self.sandbox.run(&task, stop, &mut |event| {
-            if let Event::Said { stream, bytes } = event {
-                log.add(stream, bytes);
+        let unpacked = keeping.begins_with.take().filter(|_| task.checkpoint.is_some());
+        let unpacked = unpacked.and_then(|mut from| begin_with(&mut from, &bench.0, &order.name));
+        if unpacked.is_some() {
+            task.environment.insert(RESUMED_VARIABLE.to_owned(), "1".to_owned());
+        }
+        let (mut put, mut kept) = (Ok(()), None);
+        let ran = self.sandbox.run(&task, stop, &mut |event| match event {
+            Event::Prepared { folder } => {
+                put = unpacked.as_ref().map_or(Ok(()), |unpacked| unpacked.put(folder));
+                kept = Some(folder.clone());
+                if let (Ok(()), Some(tell)) = (&put, keeping.folder.take()) {
+                    let _nobody_saves = tell.send(folder.clone());
+                }
+                if put.is_err() {
+                    stop.stop(); // it must not begin with half of its state
+                }
             }
+            Event::Said { stream, bytes } => log.add(stream, bytes),
+            Event::Started { .. } => {}
         });
         let (stdout, stderr) = log.end();
+        put?;
         let outcome = ran?;
+        if stop.is_asked() && task.checkpoint.is_some() {
+            // However it ended, it goes on: whoever has finished says so again at once.
+            let state = kept.map(|kept| self.last_state(&kept, &order.name)).transpose()?;
+            return Ok(TaskEnd::Yielded(state.flatten()));
+        }
         let (files, outputs) = list(outcome.outputs?)?;
         let mut enforced = outcome.enforced.lines().join("\n").into_bytes();
         enforced.truncate(REPORT_BYTES_MAX);
@@ -286,12 +335,25 @@ impl Workshop {
             files,
             enforced: said(enforced)?,
         };
-        Ok(TaskDone {
+        Ok(TaskEnd::Done(TaskDone {
             output: output.id(),
             enforced: output.enforced_id(),
             plain: WithFiles::new(&output, outputs)?,
             result_to: head.result_to,
-        })
+        }))
+    }
+
+    /// The state of a task whose program has ended.
+    fn last_state(&self, kept: &KeptFolder, name: &str) -> Result<Option<Staged>, TaskRunError> {
+        stage(kept, CHECKPOINT_MAX, self.place_for_saving(&format!("{name}-last"))?)
+    }
+
+    /// A place for a copy of what a task keeps.
+    ///
+    /// # Errors
+    /// If there is one for it already, or none can be made.
+    pub(crate) fn place_for_saving(&self, order: &str) -> Result<Bench, TaskRunError> {
+        Ok(Bench::new(&self.folder, &format!("{order}-saved"))?)
     }
 
     fn task(
@@ -322,6 +384,7 @@ impl Workshop {
             work: if is_on_disk(inputs) { Work::Disk } else { Work::Memory },
             limits,
             inputs: placed,
+            checkpoint: checkpoint_path(inputs)?,
             ..Task::default()
         })
     }
@@ -366,10 +429,28 @@ fn copy_libraries(libraries: &[PathBuf], folder: &Path) -> Result<(), io::Error>
     Ok(())
 }
 
+/// Where a task keeps its state; a model has none.
+fn checkpoint_path(inputs: &TaskInputs) -> Result<Option<CheckpointPath>, TaskRunError> {
+    let Some(path) = &inputs.checkpoint else { return Ok(None) };
+    if inputs.root == Root::Onnx {
+        return Err(TaskRunError::NotOfModels);
+    }
+    Ok(Some(CheckpointPath::new(&text(path)?)?))
+}
+
+/// What a checkpoint held; nothing if it does not open, so that the task begins at its beginning.
+fn begin_with(from: &mut dyn Read, bench: &Path, name: &str) -> Option<Unpacked> {
+    let unpacked = Unpacked::read(from, bench.join("saved"));
+    let unpacked = unpacked.inspect_err(|error| {
+        tracing::warn!(name, %error, "a checkpoint does not open; the task begins anew");
+    });
+    unpacked.ok()
+}
+
 /// Whether a task writes to the disk: what it may write is more than half of its memory, which
-/// would otherwise have to hold both.
+/// would otherwise have to hold both, or is read from there while it runs.
 const fn is_on_disk(inputs: &TaskInputs) -> bool {
-    inputs.limits.disk_mib > inputs.limits.memory_mib / 2
+    inputs.checkpoint.is_some() || inputs.limits.disk_mib > inputs.limits.memory_mib / 2
 }
 
 /// Refuses a task whose files do not fit on the disk.
@@ -398,7 +479,7 @@ fn list(outputs: Outputs) -> Result<(Files, OutputFiles), TaskRunError> {
     Ok((Files::new(files)?, OutputFiles { outputs, found }))
 }
 
-fn text<const MAX: usize>(word: &tg_types::Bytes<MAX>) -> Result<String, TaskRunError> {
+pub(crate) fn text<const MAX: usize>(word: &tg_types::Bytes<MAX>) -> Result<String, TaskRunError> {
     String::from_utf8(word.as_slice().to_vec()).map_err(|_| TaskRunError::Text)
 }
 
@@ -466,7 +547,7 @@ fn put_in_place(
 }
 
 /// The first part of a path that leads nowhere else.
-fn first_part(path: &str) -> Result<String, TaskRunError> {
+pub(crate) fn first_part(path: &str) -> Result<String, TaskRunError> {
     let mut parts = path.split('/');
     let is_plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
     match path.split('/').all(is_plain).then(|| parts.next()).flatten() {

@@ -5,11 +5,13 @@
 //! views refuse unknown fields and can be compared.
 
 mod capacity;
+mod checkpoint;
 mod complaint;
 mod promise;
 mod work;
 
 pub use capacity::ProvedView;
+pub use checkpoint::CheckpointView;
 pub use promise::PromiseView;
 pub(crate) use work::kind_word;
 pub use work::{CheckView, DeviceView, JobView, NodeView, RunView};
@@ -22,7 +24,7 @@ use tg_ledger::{
 };
 use tg_types::{
     AccountId, Action, Amount, DecodeError, Event, Hash32, Header, HeaderDigest, Height, Lane,
-    Nonce, Noun, Reason, Receipt, SignedTx, StateKey, Status, Tick, TxId,
+    Nonce, Noun, Reason, Receipt, SecretWeights, SignedTx, StateKey, Status, Tick, TxId,
     codec::{Decode as _, Encode as _},
     key::Domain,
 };
@@ -199,6 +201,9 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::PromiseRefused { .. }
         | Event::PromiseBroken { .. }
         | Event::ClientCompensated { .. } => promise::event_details(event, list),
+        Event::CheckpointSaved { .. } | Event::YieldAsked { .. } | Event::RunYielded { .. } => {
+            checkpoint::event_details(event, list)
+        }
         Event::CapacityAsked { .. }
         | Event::CapacityCommitted { .. }
         | Event::CapacityDrawn { .. }
@@ -355,6 +360,18 @@ fn length<T>(items: &[T]) -> u64 {
     u64::try_from(items.len()).unwrap_or(u64::MAX)
 }
 
+/// What is told of secret weights that are registered.
+fn registration(
+    list: Listing,
+    program: &Hash32,
+    weights: &SecretWeights,
+    (cost, proof): (u64, &[u8]),
+) -> Listing {
+    let listed = list.text("program", program).text("weights", &weights.id());
+    let listed = listed.number("proofs", weights.proofs).number("cost", cost);
+    listed.number("shown_bytes", length(proof))
+}
+
 fn action_details(action: &Action) -> (&'static str, Details) {
     let list = Listing::default();
     let (word, listed) = match action {
@@ -371,12 +388,17 @@ fn action_details(action: &Action) -> (&'static str, Details) {
             ("report_absent", list.number("epoch", *epoch).count(nodes.as_slice()))
         }
         Action::SubmitJobs { specs, escrow_max, .. } => {
-            let listed = list.count(specs.as_slice());
-            ("submit_jobs", listed.amount("escrow_max", *escrow_max))
+            ("submit_jobs", list.count(specs.as_slice()).amount("escrow_max", *escrow_max))
         }
         Action::SubmitArray { tasks, escrow_max, .. } => {
             let listed = list.number("first", tasks.first).number("count", tasks.count);
             ("submit_array", listed.amount("escrow_max", *escrow_max))
+        }
+        Action::SaveCheckpoint { job, checkpoint: it, .. } => {
+            ("save_checkpoint", checkpoint::listed(it, list.text("job", job)))
+        }
+        Action::YieldRun { job, checkpoint, .. } => {
+            ("yield_run", checkpoint::listed_if(checkpoint.as_ref(), list.text("job", job)))
         }
         Action::CancelJob { job } => ("cancel_job", list.text("job", job)),
         Action::SubmitEvidence { evidence } => {
@@ -393,9 +415,7 @@ fn action_details(action: &Action) -> (&'static str, Details) {
             ("prove_result", listed.number("shown_bytes", length(shown.as_slice())))
         }
         Action::RegisterWeights { program, weights, cost, proof } => {
-            let listed = list.text("program", program).text("weights", &weights.id());
-            let listed = listed.number("proofs", weights.proofs).number("cost", *cost);
-            ("register_weights", listed.number("shown_bytes", length(proof.as_slice())))
+            ("register_weights", registration(list, program, weights, (*cost, proof.as_slice())))
         }
         Action::GiveUp { job, failure } => {
             ("give_up", list.text("job", job).text("failure", &failure.name()))
@@ -619,7 +639,7 @@ pub enum EntryView {
     /// A node.
     Node(NodeView),
     /// A job.
-    Job(JobView),
+    Job(Box<JobView>),
     /// A validator's seat.
     Validator(SeatView),
     /// Secret weights.
@@ -639,7 +659,7 @@ impl EntryView {
             Noun::Account => Self::Account((&AccountEntry::from_bytes(bytes)?).into()),
             Noun::Stake => Self::Stake((&StakeEntry::from_bytes(bytes)?).into()),
             Noun::Node => Self::Node((&NodeEntry::from_bytes(bytes)?).into()),
-            Noun::Job => Self::Job((&JobEntry::from_bytes(bytes)?).into()),
+            Noun::Job => Self::Job(Box::new((&JobEntry::from_bytes(bytes)?).into())),
             Noun::Validator => Self::Validator((&ValidatorEntry::from_bytes(bytes)?).into()),
             Noun::Weights => Self::Weights((&WeightsEntry::from_bytes(bytes)?).into()),
             Noun::Seen

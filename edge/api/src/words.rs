@@ -100,6 +100,9 @@ impl Line {
             | Event::PromiseRefused { .. }
             | Event::PromiseBroken { .. }
             | Event::ClientCompensated { .. } => of_promise(event),
+            Event::CheckpointSaved { .. } | Event::YieldAsked { .. } | Event::RunYielded { .. } => {
+                of_checkpoint(event)
+            }
             Event::NodeRegistered { .. }
             | Event::NodeChanged { .. }
             | Event::NodeLeft { .. }
@@ -290,6 +293,26 @@ fn of_end(event: &Event) -> Option<Line> {
         }
         Event::NodeFined { node, amount, .. } => {
             Line::new("Fined", format!("node {} lost {amount}.", short(node))).bad().detail()
+        }
+        _ => return None,
+    })
+}
+
+/// Lines about saved states, and runs that make room.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
+fn of_checkpoint(event: &Event) -> Option<Line> {
+    Some(match event {
+        Event::CheckpointSaved { node, ran, .. } => {
+            Line::new("Saved", format!("after {ran} of work, by node {}.", short(node)))
+        }
+        Event::YieldAsked { node, by, .. } => {
+            let by = Moment::new(*by).machine();
+            let text = format!("a job offers more; node {} ends the run by {by}.", short(node));
+            Line::new("Asked to make room", text)
+        }
+        Event::RunYielded { paid, .. } => {
+            let text = format!("for a job that offers more; {paid} paid. It goes on later.");
+            Line::new("Made room", text)
         }
         _ => return None,
     })

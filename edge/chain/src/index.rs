@@ -271,6 +271,9 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::NodeSlashed { node, .. }
         | Event::NodeFined { node, .. }
         | Event::PromiseGiven { node, .. }
+        | Event::CheckpointSaved { node, .. }
+        | Event::YieldAsked { node, .. }
+        | Event::RunYielded { node, .. }
         | Event::ClientCompensated { node, .. }
         | Event::CapacityAsked { node, .. }
         | Event::CapacityCommitted { node, .. }

@@ -175,6 +175,7 @@ mod tests {
             run_max: DurationMs::MINUTE,
             expires_after: DurationMs::MINUTE,
             promise: None,
+            checkpoint: None,
         }
     }
 

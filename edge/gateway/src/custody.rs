@@ -7,7 +7,7 @@ use crate::door::{Door, Shared};
 use crate::keeper::later;
 use crate::package::PackageError;
 use crate::report;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tg_chain::FinalReceipts;
@@ -43,7 +43,7 @@ pub async fn run(door: Door) {
         }
     };
     adopt(shared, until).await;
-    let mut jobs = BTreeSet::new();
+    let (mut jobs, mut saved) = (BTreeSet::new(), BTreeMap::new());
     let mut is_complete = true;
     let mut swept = Instant::now();
     loop {
@@ -54,7 +54,7 @@ pub async fn run(door: Door) {
         }
         is_complete &= jobs.len() <= JOBS_MAX;
         if swept.elapsed() >= SWEEP_INTERVAL {
-            sweep(shared, std::mem::take(&mut jobs), is_complete).await;
+            sweep(shared, std::mem::take(&mut jobs), &mut saved, is_complete).await;
             (is_complete, swept) = (true, Instant::now());
         }
     }
@@ -105,8 +105,14 @@ async fn look(shared: &Arc<Shared>, block: &FinalReceipts, jobs: &mut BTreeSet<J
 }
 
 /// Keeps what the chain names, and gives up what need not be kept.
-async fn sweep(shared: &Shared, jobs: BTreeSet<JobId>, is_complete: bool) {
+async fn sweep(
+    shared: &Shared,
+    jobs: BTreeSet<JobId>,
+    saved: &mut BTreeMap<JobId, BlobId>,
+    is_complete: bool,
+) {
     let Some(until) = kept_until(shared) else { return };
+    let now = shared.config.chain.tip().map_or(Tick::ZERO, |(header, _)| header.tick);
     let span = shared.config.chain.genesis().params().jobs.result_kept;
     let jobs: Vec<JobId> = jobs.into_iter().collect();
     let mut is_complete = is_complete;
@@ -117,7 +123,14 @@ async fn sweep(shared: &Shared, jobs: BTreeSet<JobId>, is_complete: bool) {
             continue;
         };
         let mut keeper = shared.keeper();
-        for entry in entries.into_iter().flatten() {
+        for (job, entry) in some.iter().zip(entries) {
+            let open = entry.as_ref().filter(|entry| !entry.status.is_final());
+            let last = open.and_then(|entry| entry.saved).map(|last| last.checkpoint.package);
+            let last = last.map(|id| BlobId::new(*id.as_bytes()));
+            if let Some(before) = note_saved(saved, *job, last) {
+                keeper.supersede(&before, now);
+            }
+            let Some(entry) = entry else { continue };
             let until = entry.closed.map_or(later(entry.expires, span), |end| later(end, span));
             for package in packages(&entry) {
                 keeper.name(&package, until);
@@ -134,11 +147,27 @@ async fn sweep(shared: &Shared, jobs: BTreeSet<JobId>, is_complete: bool) {
     }
 }
 
+/// Notes the last checkpoint of a job that goes on; says which one it takes the place of.
+fn note_saved(
+    saved: &mut BTreeMap<JobId, BlobId>,
+    job: JobId,
+    last: Option<BlobId>,
+) -> Option<BlobId> {
+    match last {
+        Some(last) => saved.insert(job, last).filter(|before| *before != last),
+        None => {
+            saved.remove(&job); // it is over, and what it saved last can be gone on with
+            None
+        }
+    }
+}
+
 /// The packages that a job names.
 fn packages(entry: &JobEntry) -> impl Iterator<Item = BlobId> {
     let results = entry.runs.as_slice().iter().filter_map(Run::result);
     let results = results.map(|result| result.package);
-    results.chain([entry.spec.package]).map(|id| BlobId::new(*id.as_bytes()))
+    let saved = entry.begins_with().map(|saved| saved.package);
+    results.chain([entry.spec.package]).chain(saved).map(|id| BlobId::new(*id.as_bytes()))
 }
 
 /// Why a complaint was not judged.

@@ -361,7 +361,7 @@ impl Shared {
                 }
                 self.share_in(id, &package).map(|_| ())
             }
-            Lock::Direct { .. } | Lock::Owned { .. } => Ok(()),
+            Lock::Direct { .. } | Lock::Owned { .. } | Lock::Checkpoint { .. } => Ok(()),
         }
     }
 

@@ -161,6 +161,14 @@ impl Keeper {
         self.repay(debtor, bytes);
     }
 
+    /// Something newer has taken a package's place: it is kept for a moment only, for whoever reads
+    /// it now.
+    pub(crate) fn supersede(&mut self, id: &BlobId, now: Tick) {
+        if let Some(held) = self.held.get_mut(id) {
+            held.until = held.until.min(later(now, UNNAMED_KEPT));
+        }
+    }
+
     /// Keeps everything at least until then: for when it is not known what the chain names.
     pub(crate) fn extend_all(&mut self, until: Tick) {
         for held in self.held.values_mut() {
@@ -230,6 +238,19 @@ mod tests {
         assert_eq!(keeper.expire(soon), []);
         assert_eq!(keeper.expire(date), [blob(2)]);
         assert!(keeper.held.is_empty() && keeper.credit.is_empty());
+    }
+
+    #[test]
+    fn package_that_was_superseded_goes_soon_and_never_later_than_before() {
+        let mut keeper = Keeper::default();
+        let (now, soon) = (Tick::ZERO, later(Tick::ZERO, UNNAMED_KEPT));
+        keeper.adopt(blob(1), 10, later(soon, UNNAMED_KEPT));
+        keeper.adopt(blob(2), 10, Tick::new(1));
+        for number in 1..=3 {
+            keeper.supersede(&blob(number), now);
+        }
+        assert_eq!(keeper.expire(Tick::new(1)), [blob(2)]);
+        assert_eq!(keeper.expire(soon), [blob(1)]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Gateway {
                 let asked = self.key_of_owner(order, *key).await;
                 asked.map_err(|error| GatewayError::NoKey(Box::new(error)))
             }
-            Lock::Direct { .. } => Err(PackageError::Kind.into()),
+            Lock::Direct { .. } | Lock::Checkpoint { .. } => Err(PackageError::Kind.into()),
         }
     }
 

@@ -8,16 +8,21 @@
 //! another's package in a job of its own, and may copy it with its own name in the head; the first
 //! is refused by whoever compares, the second has no share that anybody can open.
 
+mod checkpoint;
+mod error;
+
+pub use error::PackageError;
+
 use crate::stream::{
-    HEAD_BYTES_MAX, Opening, Plain, Sealing, copy, expect_end, head_bytes, is_other_content,
-    length, read_bytes, read_head,
+    HEAD_BYTES_MAX, Opening, Plain, Sealing, copy, expect_end, head_bytes, length, read_bytes,
+    read_head,
 };
 use std::io::{self, Read, Write};
 use tg_privacy::content::{HEADER_BYTES, sealed_bytes};
 use tg_privacy::{
-    CombineError, ContentKey, Context, KeyCommitment, KeyOf, OpenError, Purpose, Randomness,
-    SealError, Share, ShareBook, Threshold, ThresholdError, WrapContext, WrapPublic, WrapSecret,
-    Wrapped, combine, split, unwrap, unwrap_share, wrap, wrap_share,
+    ContentKey, Context, KeyCommitment, KeyOf, Purpose, Randomness, Share, ShareBook, Threshold,
+    ThresholdError, WrapContext, WrapPublic, WrapSecret, Wrapped, combine, split, unwrap,
+    unwrap_share, wrap, wrap_share,
 };
 use tg_types::genesis::SEATS_MAX;
 use tg_types::hash::{Tag, tagged};
@@ -34,106 +39,6 @@ pub const PACKAGE_BYTES_MAX: u64 = 64 << 30;
 const PACKAGE_HEAD_BYTES_MAX: usize = 256 << 10;
 
 const RESULT_KEY: Tag = Tag::new("tensorgrid/result key");
-
-/// Why a package cannot be made or opened.
-#[derive(Debug, thiserror::Error)]
-pub enum PackageError {
-    /// It is too long.
-    #[error("package has {found} bytes, at most {max} are allowed")]
-    TooLarge {
-        /// How long it is.
-        found: u64,
-        /// How long it may be.
-        max: u64,
-    },
-    /// It does not fit into memory, where it has to be as a whole.
-    #[error("{needed} bytes do not fit into the memory that is free")]
-    Memory {
-        /// How much it takes.
-        needed: u64,
-    },
-    /// Its head is too long.
-    #[error("head has {found} bytes, at most {max} are allowed")]
-    Head {
-        /// How long it is.
-        found: u64,
-        /// How long it may be.
-        max: usize,
-    },
-    /// It goes on behind its last part.
-    #[error("package goes on behind its end")]
-    Trailing,
-    /// What goes in has another length than it said.
-    #[error("content has {found} bytes, {stated} were stated")]
-    Length {
-        /// How much there was.
-        found: u64,
-        /// How much was stated.
-        stated: u64,
-    },
-    /// It cannot be read or written, or ends early.
-    #[error("package cannot be read or written")]
-    Stream(#[from] io::Error),
-    /// Too many validators, or none.
-    #[error("key cannot be split among the validators")]
-    Threshold(#[from] ThresholdError),
-    /// It cannot be sealed.
-    #[error("package cannot be sealed")]
-    Seal(#[from] SealError),
-    /// It cannot be read.
-    #[error("package cannot be read")]
-    Decode(#[from] DecodeError),
-    /// The shares give no key.
-    #[error("shares give no key")]
-    Combine(#[from] CombineError),
-    /// The key does not open it.
-    #[error("package does not open")]
-    Open(#[from] OpenError),
-    /// It was wrapped to somebody else.
-    #[error("key was not wrapped to us")]
-    Unwrap(#[from] tg_privacy::UnwrapError),
-    /// It is of another owner or network.
-    #[error("package is somebody else's")]
-    Whose,
-    /// It holds something else.
-    #[error("package holds something else")]
-    Kind,
-    /// No share of its key was wrapped to us.
-    #[error("package has no share of its key for us")]
-    NoShare,
-    /// It would hold too much.
-    #[error("more than {max} items of one kind")]
-    TooMany {
-        /// How many there may be.
-        max: usize,
-    },
-}
-
-impl PackageError {
-    /// Whether the package itself is wrong: everybody who tries it finds the same. Otherwise it
-    /// was this machine that could not read it.
-    #[must_use]
-    pub fn is_wrong(&self) -> bool {
-        match self {
-            Self::Stream(error) => is_other_content(error),
-            Self::Memory { .. } => false,
-            Self::TooLarge { .. }
-            | Self::Head { .. }
-            | Self::Trailing
-            | Self::Length { .. }
-            | Self::Threshold(_)
-            | Self::Seal(_)
-            | Self::Decode(_)
-            | Self::Combine(_)
-            | Self::Open(_)
-            | Self::Unwrap(_)
-            | Self::Whose
-            | Self::Kind
-            | Self::NoShare
-            | Self::TooMany { .. } => true,
-        }
-    }
-}
 
 /// What a run of a tensor program reads. It is in memory as a whole, because computing needs it
 /// there.
@@ -455,6 +360,13 @@ pub enum Lock {
         /// Which key it is.
         key: KeyCommitment,
     },
+    /// The key follows from that of the job's inputs: it is a checkpoint.
+    Checkpoint {
+        /// Which key the inputs have.
+        inputs: KeyCommitment,
+        /// What tells this checkpoint's key from others.
+        salt: [u8; 32],
+    },
 }
 
 wire! {
@@ -655,7 +567,7 @@ impl Package {
         match self.lock {
             Lock::Escrowed { .. } => Some(KeyEscrow::Validators),
             Lock::Owned { .. } => Some(KeyEscrow::None),
-            Lock::Direct { .. } => None,
+            Lock::Direct { .. } | Lock::Checkpoint { .. } => None,
         }
     }
 
@@ -672,7 +584,7 @@ impl Package {
         match &self.lock {
             Lock::Escrowed { book, .. } => book.key() == key.commitment(),
             Lock::Owned { key: ours } => *ours == key.commitment(),
-            Lock::Direct { .. } => false,
+            Lock::Direct { .. } | Lock::Checkpoint { .. } => false,
         }
     }
 
@@ -682,7 +594,7 @@ impl Package {
     pub fn is_split_fairly(&self, key: &ContentKey) -> bool {
         match &self.lock {
             Lock::Escrowed { book, .. } => book.is_of(key),
-            Lock::Owned { .. } | Lock::Direct { .. } => true,
+            Lock::Owned { .. } | Lock::Direct { .. } | Lock::Checkpoint { .. } => true,
         }
     }
 
@@ -763,6 +675,11 @@ impl Encode for Lock {
                 out.push(3);
                 key.encode(out);
             }
+            Self::Checkpoint { inputs, salt } => {
+                out.push(4);
+                inputs.encode(out);
+                salt.encode(out);
+            }
         }
     }
 }
@@ -779,6 +696,10 @@ impl Decode for Lock {
             }),
             2 => Ok(Self::Direct { key: Wrapped::decode(reader)? }),
             3 => Ok(Self::Owned { key: KeyCommitment::decode(reader)? }),
+            4 => Ok(Self::Checkpoint {
+                inputs: KeyCommitment::decode(reader)?,
+                salt: reader.array()?,
+            }),
             found => Err(DecodeError::Tag { at, found: found.into(), expected: "Lock" }),
         }
     }

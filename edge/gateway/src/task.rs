@@ -114,8 +114,37 @@ wire! {
         pub limits: TaskLimits,
         /// Whether it asks for the provider's network.
         pub network: bool,
+        /// The folder whose content is saved while it runs, as an absolute path.
+        pub checkpoint: Option<Word>,
         /// Its input files.
         pub files: Files,
+    }
+}
+
+wire! {
+    /// What a checkpoint holds: the head of its package. The files follow.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct SavedFiles {
+        /// The files of the folder.
+        pub files: Files,
+    }
+}
+
+impl SavedFiles {
+    const SAVED: Tag = Tag::new("tensorgrid/saved files");
+
+    /// Tells one state of the folder from another.
+    #[must_use]
+    pub fn id(&self) -> Hash32 {
+        tagged(Self::SAVED, &[&self.to_bytes()])
+    }
+
+    /// Reads the head and leaves the reader at the first file.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn read(from: &mut dyn Read) -> Result<Self, PackageError> {
+        read_head(from, HEAD_BYTES_MAX)
     }
 }
 
@@ -285,6 +314,7 @@ mod tests {
             root: Root::Host,
             limits: TaskLimits { memory_mib: 64, disk_mib: 8, cpu_milli: 1_000, pids: 16 },
             network: false,
+            checkpoint: None,
             files: Files::default(),
         }
     }
@@ -309,6 +339,9 @@ mod tests {
         let other = TaskInputs { network: true, ..task.clone() };
         assert_ne!(task.id(), other.id());
         assert_ne!(task.id(), TaskInputs { salt: [3; 32], ..task.clone() }.id());
+        let saved = TaskInputs { checkpoint: word("/ckpt").ok(), ..task.clone() };
+        assert_eq!(TaskInputs::from_bytes(&saved.to_bytes()), Ok(saved.clone()));
+        assert_ne!(task.id(), saved.id());
         let model = TaskInputs { root: Root::Onnx, ..task.clone() };
         assert_eq!(TaskInputs::from_bytes(&model.to_bytes()), Ok(model.clone()));
         assert_ne!(task.id(), model.id());

@@ -41,10 +41,6 @@ impl JobFile {
         if self.service.is_some() {
             add("service", "a job is run once in this version; it cannot answer requests");
         }
-        if self.checkpoint.is_some() {
-            let sentence = "runs are not continued elsewhere in this version; name an output";
-            add("checkpoint", sentence);
-        }
         if let Some(verify) = self.verify.filter(|verify| verify.tier().is_none()) {
             let word = verify.word();
             let sentence = format!(

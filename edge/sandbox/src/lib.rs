@@ -54,6 +54,7 @@ mod error;
 mod files;
 mod helper;
 mod init;
+mod kept;
 mod level;
 mod limits;
 pub mod oci;
@@ -75,6 +76,7 @@ pub use error::{RunError, SandboxError};
 pub use files::FileError;
 pub use helper::HelperError;
 pub use init::init_if_asked;
+pub use kept::KeptFolder;
 pub use level::PathError;
 pub use limits::{Bytes, LimitError, Limits};
 pub use outcome::{By, Clock, Ended, Enforced, Guard, Level, Outcome, Usage};
@@ -83,7 +85,7 @@ pub use sandbox::{Sandbox, Stop};
 pub use settings::Settings;
 pub use spec::{JobUser, Stage};
 pub use task::{
-    INPUT_FOLDER, Input, InputName, Network, OUTPUT_FOLDER, Root, Source, Task, TaskError,
-    WORK_FOLDER, Work,
+    CHECKPOINT_VARIABLE, CheckpointPath, INPUT_FOLDER, Input, InputName, Network, OUTPUT_FOLDER,
+    Root, Source, Task, TaskError, WORK_FOLDER, Work,
 };
 pub use watch::{Event, Stream};

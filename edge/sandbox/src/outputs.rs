@@ -19,13 +19,13 @@ const FILES_MAX: usize = 10_000;
 
 /// What a task left in [`crate::OUTPUT_FOLDER`]. Its work folder is wiped when this is dropped, or
 /// at once if there is nothing to read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outputs {
     folder: Option<OwnedFd>,
     files: Vec<OutputFile>,
     left_out: usize,
     /// Held as long as there is something to read.
-    run: Option<RunFolder>,
+    _run: Option<RunFolder>,
 }
 
 /// A plain file that a task left.
@@ -38,15 +38,22 @@ pub struct OutputFile {
 }
 
 impl Outputs {
-    /// Lists the outputs in a work folder, if there is one. All processes of the task have ended.
+    /// Lists the outputs in a work folder, if there is one, which stays if it is kept. All
+    /// processes of the task have ended.
     pub(crate) fn find(
         work: Option<&OwnedFd>,
-        run: RunFolder,
+        (run, is_kept): (RunFolder, bool),
         max: Bytes,
     ) -> Result<Self, FileError> {
-        let mut found = Self { folder: None, files: Vec::new(), left_out: 0, run: None };
-        let Some(work) = work else { return Ok(found) };
-        let name = Path::new(OUTPUT_NAME);
+        let Some(work) = work else { return Ok(Self::default()) };
+        let found = Self::look(work, OUTPUT_NAME, max)?;
+        let held = (is_kept || !found.files.is_empty()).then_some(run);
+        Ok(Self { _run: held, ..found })
+    }
+
+    /// Lists a folder in a work folder as it is now, whoever changes it meanwhile.
+    pub(crate) fn look(work: &OwnedFd, name: &str, max: Bytes) -> Result<Self, FileError> {
+        let (mut found, name) = (Self::default(), Path::new(name));
         let folder = match open(work, name, OFlags::DIRECTORY) {
             Err(Errno::NOENT) => return Ok(found), // the task has removed it
             opened => opened.map_err(FileError::io("open", name))?,
@@ -74,7 +81,7 @@ impl Outputs {
         }
         if !files.is_empty() {
             files.sort();
-            (found.folder, found.run) = (Some(folder), Some(run));
+            found.folder = Some(folder);
         }
         Ok(found)
     }
@@ -138,7 +145,7 @@ mod tests {
         fs::create_dir_all(work.join("out")).expect("makes");
         make(&work);
         let work = OwnedFd::from(File::open(work).expect("opens"));
-        (folder, Outputs::find(Some(&work), run, max))
+        (folder, Outputs::find(Some(&work), (run, false), max))
     }
 
     #[test]

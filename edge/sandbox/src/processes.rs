@@ -154,6 +154,15 @@ pub(crate) fn threads_of(uid: u32) -> u64 {
     count
 }
 
+/// Asks all descendants of a process to end, once.
+pub(crate) fn ask_below(root: Pid) {
+    for stat in below(root.as_raw_nonzero().get(), &all()).iter().filter(|stat| !stat.is_dead) {
+        if let Some(pid) = Pid::from_raw(stat.pid) {
+            let _ended_already = rustix::process::kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
 /// Ends all descendants of a process but `spared`. They are stopped first: what is stopped cannot
 /// start another.
 pub(crate) fn end_below(root: Pid, spared: &[Pid]) {

@@ -9,6 +9,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
@@ -20,6 +21,7 @@ use crate::cgroup::{Controller, Group, Hierarchy};
 use crate::error::{RunError, SandboxError};
 use crate::files::{FileError, remove_tree};
 use crate::helper::{CONTROL_NAME, Helper};
+use crate::kept::{CHECKPOINT_NAME, KeptFolder, WORK_NAME};
 use crate::level;
 use crate::limits::{Bytes, Limits};
 use crate::outcome::{Ended, Enforced, Level, Outcome};
@@ -32,7 +34,8 @@ use crate::spec::{
     Sockets,
 };
 use crate::task::{
-    self, INPUT_FOLDER, Input, Network, OUTPUT_FOLDER, Root, Source, Task, WORK_FOLDER, Work,
+    self, CHECKPOINT_VARIABLE, CheckpointPath, INPUT_FOLDER, Input, Network, OUTPUT_FOLDER, Root,
+    Source, Task, WORK_FOLDER, Work,
 };
 use crate::view::{
     Bind, Shown, TEMPORARY_NAME, View, ViewPlan, WorkSource, host_paths, make_folder,
@@ -65,7 +68,10 @@ const NOTHING_OF_THE_HOST: [&str; 3] = ["/bin/sh", "-c", ":"];
 
 /// Ends a run from elsewhere. Clones end the same runs.
 #[derive(Clone, Debug)]
-pub struct Stop(Arc<OwnedFd>);
+pub struct Stop {
+    file: Arc<OwnedFd>,
+    asked: Arc<AtomicBool>,
+}
 
 impl Stop {
     /// A handle that has not been used.
@@ -74,17 +80,29 @@ impl Stop {
     /// If the system gives no file for it.
     pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Self(Arc::new(rustix::event::eventfd(0, flags)?)))
+        Ok(Self { file: Arc::new(rustix::event::eventfd(0, flags)?), asked: Arc::default() })
+    }
+
+    /// Asks the programs of all runs that were given this handle, and of those that will be, to
+    /// end: each of their processes gets `SIGTERM` once. They may take their time.
+    pub fn ask(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether programs were asked to end.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// Ends all runs that were given this handle, and those that will be.
     pub fn stop(&self) {
         // It can only fail because it is stopped so many times that the counter is full.
-        let _stopped_already = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+        let _stopped_already = rustix::io::write(&*self.file, &1_u64.to_ne_bytes());
     }
 
     pub(crate) fn file(&self) -> &OwnedFd {
-        &self.0
+        &self.file
     }
 }
 
@@ -168,7 +186,9 @@ impl Sandbox {
         stop: &Stop,
         on: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome, RunError> {
-        let work = if level.has_namespaces() { task.work } else { Work::Disk };
+        // What is saved while it runs is read from the disk.
+        let is_free = level.has_namespaces() && task.checkpoint.is_none();
+        let work = if is_free { task.work } else { Work::Disk };
         task.limits.check(work)?;
         task.check_mounts()?;
         let command = task.command()?;
@@ -179,6 +199,11 @@ impl Sandbox {
         let group = self.hierarchy.make(folder.name(), &task.limits);
         let plan = Plan { sandbox: self, level, task, work, folder: &folder };
         let (launch, inside) = plan.orders(command, &group)?;
+        if task.checkpoint.is_some() {
+            let kept = KeptFolder::make(&folder)?;
+            on(Event::Prepared { folder: &kept });
+            kept.give(self.other_user())?;
+        }
         let control = folder.listen()?;
         let (child, streams) = self.start(&folder)?;
         let run = Run {
@@ -194,7 +219,9 @@ impl Sandbox {
         let watched = watch.run(stop, on);
         self.clean_up(level, folder.name());
         let Watched { ended, usage, enforced, work } = watched?;
-        let outputs = Outputs::find(work.as_ref(), folder, task.limits.outputs);
+        // What is saved once more at the end lies in the same folder.
+        let is_kept = task.checkpoint.is_some();
+        let outputs = Outputs::find(work.as_ref(), (folder, is_kept), task.limits.outputs);
         Ok(Outcome { ended, usage, enforced, outputs })
     }
 
@@ -346,6 +373,10 @@ impl Plan<'_> {
         let [work_folder, input, output] =
             [WORK_FOLDER, INPUT_FOLDER, OUTPUT_FOLDER].map(Path::new);
         complete(&mut inside.environment, work_folder, input, output);
+        if let Some(path) = &self.task.checkpoint {
+            let path = format!("/{}", path.name());
+            inside.environment.insert(CHECKPOINT_VARIABLE.to_owned(), path);
+        }
         let view = self.view(work)?;
         inside.paths = Paths {
             read: vec!["/".into()],
@@ -429,6 +460,7 @@ impl Plan<'_> {
             devices: &self.task.devices,
             work,
             network: self.task.network == Network::Host,
+            checkpoint: self.task.checkpoint.as_ref().map(CheckpointPath::name),
         });
         Ok(view?)
     }
@@ -440,7 +472,7 @@ impl Plan<'_> {
             let files = (bytes / BYTES_PER_FILE).max(FILES_MIN);
             return Ok(WorkSource::Tmpfs { bytes, files });
         }
-        let path = self.folder.path().join("job");
+        let path = self.folder.path().join(WORK_NAME);
         fs::create_dir(&path)
             .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o700)))
             .map_err(FileError::io("make the folder", &path))?;
@@ -462,6 +494,10 @@ impl Plan<'_> {
             read.push(source);
         }
         complete(&mut inside.environment, &work, &inputs, &work.join(OUTPUT_NAME));
+        if self.task.checkpoint.is_some() {
+            let path = work.join(CHECKPOINT_NAME).to_string_lossy().into_owned();
+            inside.environment.insert(CHECKPOINT_VARIABLE.to_owned(), path);
+        }
         read.push(inputs);
         inside.paths =
             Paths { read, write: vec![work.clone()], devices: self.task.devices.clone() };

@@ -15,6 +15,10 @@ pub const INPUT_FOLDER: &str = "/in";
 /// Where the task puts what is to be kept: a link to `out` in its work folder.
 pub const OUTPUT_FOLDER: &str = "/out";
 
+/// The variable in which a task finds the folder that is saved, which is elsewhere at
+/// [`crate::Level::Rlimits`].
+pub const CHECKPOINT_VARIABLE: &str = "TG_CHECKPOINT";
+
 /// Where the files of the task's root come from.
 #[derive(Clone, Debug, Default)]
 pub enum Root {
@@ -73,6 +77,8 @@ pub struct Task {
     pub inputs: Vec<Input>,
     /// Devices assigned to it, such as `/dev/nvidia0`; no others exist in the sandbox.
     pub devices: Vec<PathBuf>,
+    /// Where it keeps its state, if that is to be saved. Its work folder is on disk then.
+    pub checkpoint: Option<CheckpointPath>,
 }
 
 impl Task {
@@ -182,6 +188,58 @@ impl InputName {
     }
 }
 
+/// Names below `/` that systems and images have for themselves.
+const TAKEN: [&str; 26] = [
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "in",
+    "job",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "lost+found",
+    "media",
+    "mnt",
+    "nix",
+    "opt",
+    "out",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "srv",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+];
+
+/// A folder of the task's own directly below `/`, such as `/ckpt`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointPath(InputName);
+
+impl CheckpointPath {
+    /// Checks a path: one name below `/`, which is none that systems use.
+    ///
+    /// # Errors
+    /// If it is another path.
+    pub fn new(path: &str) -> Result<Self, TaskError> {
+        let wrong = || TaskError::CheckpointPath { path: path.chars().take(255).collect() };
+        let name = path.strip_prefix('/').filter(|name| !TAKEN.contains(name)).ok_or_else(wrong)?;
+        InputName::new(name).map(Self).map_err(|_| wrong())
+    }
+
+    /// The name below `/`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
 /// Something that the task may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
@@ -232,6 +290,15 @@ fn is_device(path: &Path) -> bool {
 /// Why a task cannot be run as it is described.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
+    /// The folder for checkpoints cannot be there.
+    #[error(
+        "{path:?} cannot be the folder for checkpoints: it is one name directly below /, such as \
+         /ckpt, that no system uses"
+    )]
+    CheckpointPath {
+        /// The path.
+        path: String,
+    },
     /// Neither the task nor its image says what to run.
     #[error("no program is named")]
     NoProgram,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{FileError, remove_tree};
 use crate::helper::HELPER_FOLDER;
+use crate::kept::CHECKPOINT_NAME;
 use crate::outputs::OUTPUT_NAME;
 use crate::task::{INPUT_FOLDER, OUTPUT_FOLDER, WORK_FOLDER};
 
@@ -122,6 +123,8 @@ pub(crate) struct ViewPlan<'a> {
     pub(crate) work: WorkSource,
     /// Whether the machine's network is shared.
     pub(crate) network: bool,
+    /// What the folder that is saved is called below `/`.
+    pub(crate) checkpoint: Option<&'a str>,
 }
 
 impl View {
@@ -132,6 +135,9 @@ impl View {
             Shown::Host => (plan.base, host_base(plan.base)?),
             Shown::Nothing => (plan.base, own_base(plan.base).map(|()| Vec::new())?),
         };
+        if let Some(name) = plan.checkpoint {
+            make_link(base, name, &format!("job/{CHECKPOINT_NAME}"))?;
+        }
         binds.extend(resolver().filter(|_| plan.network));
         let devices = DEVICES.iter().map(PathBuf::from).chain(plan.devices.iter().cloned());
         Ok(Self {
@@ -212,13 +218,7 @@ pub(crate) fn make_places(base: &Path) -> Result<(), FileError> {
         }
     }
     for (name, target) in LINKS {
-        let place = base.join(name);
-        match fs::symlink_metadata(&place) {
-            Ok(metadata) if metadata.is_dir() => remove_tree(&place)?,
-            Ok(_) => fs::remove_file(&place).map_err(io)?,
-            Err(_) => {}
-        }
-        symlink(target, &place).map_err(io)?;
+        make_link(base, name, target)?;
     }
     let place = base.join(RESOLVER);
     let is_file = fs::symlink_metadata(&place).is_ok_and(|metadata| metadata.is_file());
@@ -227,6 +227,18 @@ pub(crate) fn make_places(base: &Path) -> Result<(), FileError> {
     }
     remove_tree(&place)?;
     fs::write(&place, "").map_err(io)
+}
+
+/// Makes a link in a base, whatever was there before.
+fn make_link(base: &Path, name: &str, target: &str) -> Result<(), FileError> {
+    let io = |error| FileError::io("prepare", base)(error);
+    let place = base.join(name);
+    match fs::symlink_metadata(&place) {
+        Ok(metadata) if metadata.is_dir() => remove_tree(&place)?,
+        Ok(_) => fs::remove_file(&place).map_err(io)?,
+        Err(_) => {}
+    }
+    symlink(target, &place).map_err(io)
 }
 
 /// How the machine finds addresses, where it says so.
@@ -279,7 +291,16 @@ mod tests {
     fn plan<'a>(base: &'a Path, devices: &'a [PathBuf]) -> ViewPlan<'a> {
         let work = WorkSource::Tmpfs { bytes: 4096, files: 8 };
         let (helper, inputs) = (Vec::new(), Vec::new());
-        ViewPlan { shown: Shown::Host, base, helper, inputs, devices, work, network: false }
+        ViewPlan {
+            shown: Shown::Host,
+            base,
+            helper,
+            inputs,
+            devices,
+            work,
+            network: false,
+            checkpoint: Some("ckpt"),
+        }
     }
 
     #[test]
@@ -299,6 +320,8 @@ mod tests {
                 && view.binds.iter().all(|bind| !bind.target.ends_with("resolv.conf"))
         );
         assert_eq!(fs::read_link(base.join("tmp")).expect("a link"), Path::new("job/.tmp"));
+        let checkpoint = fs::read_link(base.join("ckpt")).expect("a link");
+        assert_eq!(checkpoint, Path::new("job/.checkpoint"));
         assert_eq!(view.assigned().collect::<Vec<_>>(), [Path::new("/dev/extra")]);
     }
 

@@ -20,6 +20,7 @@ use crate::cgroup::{Controller, Group};
 use crate::control::Channel;
 use crate::error::RunError;
 use crate::files::measure;
+use crate::kept::KeptFolder;
 use crate::limits::{Bytes, Limits};
 use crate::outcome::{By, Clock, Ended, Enforced, Guard, Level, Usage};
 use crate::processes;
@@ -58,6 +59,11 @@ pub enum Stream {
 /// What happens during a run.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// The folder that is saved is there, empty; what is put into it now the program finds there.
+    Prepared {
+        /// The folder.
+        folder: &'a KeptFolder,
+    },
     /// The sandbox stands; the program starts now.
     Started {
         /// What holds it.
@@ -116,6 +122,8 @@ pub(crate) struct Watch<'a> {
     usage: Usage,
     looked: Instant,
     looked_slowly: Instant,
+    /// Whether the program was asked to end.
+    is_asked: bool,
 }
 
 /// The first process inside, as the machine numbers it.
@@ -186,6 +194,7 @@ impl<'a> Watch<'a> {
             usage: Usage::default(),
             looked: now,
             looked_slowly: now,
+            is_asked: false,
         }
     }
 
@@ -343,6 +352,12 @@ impl<'a> Watch<'a> {
         if started.elapsed() >= self.run.limits.wall {
             self.verdict = Some(Ended::OutOfTime(Clock::Wall));
             return Ok(());
+        }
+        if stop.is_asked() && !self.is_asked {
+            self.is_asked = true;
+            if let Some(first) = &self.first {
+                processes::ask_below(first.pid);
+            }
         }
         if self.looked.elapsed() >= LOOK_INTERVAL {
             self.looked = Instant::now();

@@ -238,10 +238,10 @@ impl Audit {
             | Event::CapacityShown { .. }
             | Event::CapacityProved { .. }
             | Event::CapacityMissed { .. } => {}
-            Event::PromiseGiven { .. }
-            | Event::PromiseRefused { .. }
-            | Event::PromiseBroken { .. }
-            | Event::ClientCompensated { .. } => unasked(event, found),
+            Event::PromiseGiven { .. } | Event::PromiseRefused { .. } => unasked(event, found),
+            Event::PromiseBroken { .. } | Event::ClientCompensated { .. } => unasked(event, found),
+            Event::CheckpointSaved { .. } => unasked(event, found),
+            Event::YieldAsked { .. } | Event::RunYielded { .. } => unasked(event, found),
             Event::Complained { .. }
             | Event::ComplaintJudged { .. }
             | Event::ComplaintUpheld { .. }
@@ -568,7 +568,7 @@ impl Audit {
     }
 }
 
-/// An event about a promise, which no simulated client asks for.
+/// An event about a promise or a checkpoint, which no simulated client asks for.
 fn unasked(event: &Event, found: &mut Violations) {
-    found.add(Invariant::Work, format!("{event:?}: nobody asks for promises"));
+    found.add(Invariant::Work, format!("{event:?}: nobody asks for it"));
 }

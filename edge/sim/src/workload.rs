@@ -317,6 +317,7 @@ impl Actor {
             run_max: DurationMs::new(chance.random_range(500..2_000)),
             expires_after: DurationMs::new(chance.random_range(500..15_000)),
             promise: None,
+            checkpoint: None,
         }
     }
 

@@ -140,6 +140,8 @@ wire! {
         Output = 3,
         /// The program itself.
         Program = 4,
+        /// The state of a job, for whoever goes on with it.
+        Checkpoint = 5,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a job costs. A quote and the escrow are the same sum, computed here and nowhere else: what
 //! a client is told is what is locked, and what is locked is all that can be spent.
 
+use super::save;
 use tg_types::tx::TX_BYTES_MAX;
 use tg_types::{Amount, Bps, Extent, JobSpec, Params, ShownBy, Tier};
 
@@ -25,6 +26,8 @@ pub struct Charges {
     pub unshown: Amount,
     /// The share of results that is drawn.
     pub draw_share: Bps,
+    /// What saving checkpoints costs at most; those that are not made are not paid.
+    pub saves: Amount,
     /// What is locked; nothing costs more.
     pub escrow: Amount,
 }
@@ -72,10 +75,21 @@ pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charge
         }
     };
     let (runs, pay, escrow) = (spec.tier.runs(), spec.pay, Amount::ZERO);
-    let parts =
-        Charges { runs, pay, checkers, check_pay, fees, check_fees, unshown, draw_share, escrow };
-    let escrow = parts.of(spec.tier.runs_paid_max().into(), checkers.into())?;
-    Some(Charges { escrow, ..parts })
+    let parts = Charges {
+        runs,
+        pay,
+        checkers,
+        check_pay,
+        fees,
+        check_fees,
+        unshown,
+        draw_share,
+        saves: Amount::ZERO,
+        escrow,
+    };
+    let saves = save::fees_max(params, spec).ok()?;
+    let escrow = parts.of(spec.tier.runs_paid_max().into(), checkers.into())?.plus(saves).ok()?;
+    Some(Charges { escrow, saves, ..parts })
 }
 
 /// The most that a transaction with a result and all that shows it costs; what it costs less goes
@@ -122,6 +136,7 @@ mod tests {
             run_max: DurationMs::SECOND,
             expires_after: DurationMs::MINUTE,
             promise: None,
+            checkpoint: None,
         };
         let check = |(tier, extent), runs, checks, most: [usize; 2], total: u64| {
             let charges = charges(&params, &spec(tier), extent).expect("small");
@@ -161,6 +176,7 @@ mod tests {
             run_max: DurationMs::SECOND,
             expires_after: DurationMs::MINUTE,
             promise: None,
+            checkpoint: None,
         };
         for checkers in 1..=16 {
             params.jobs.audit_checkers = checkers;

@@ -182,6 +182,9 @@ pub(super) fn learn(session: &mut Session<'_>, entry: &JobEntry) -> Result<(), S
         KeyEscrow::Validators => {}
         KeyEscrow::None => return Ok(()), // its nodes may have waited for its owner
     }
+    if entry.spec.checkpoint.is_some() {
+        return Ok(()); // its last run may have had only the rest of the work to do
+    }
     let facts = match &entry.spec.work {
         Work::Tensor { program, .. } => match program::facts(session, program)? {
             Some(facts) => Some(facts),

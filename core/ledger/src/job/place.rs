@@ -17,7 +17,7 @@ use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick, Tier, TimeError,
 use super::fleet::{self, Fleet};
 use super::record::{JobEntry, Run, RunState};
 use super::row::{QueueKey, QueueRow};
-use super::{pace, promise};
+use super::{make_room, pace, promise};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
 use crate::list::{self, LIST_PAGE_MAX, ListHead, ListOf};
@@ -192,9 +192,11 @@ pub(super) fn load_waiting(session: &mut Session<'_>, jobs: &[JobId]) -> Result<
     session.require(&older)?;
     let (mut programs, mut dates) = (BTreeSet::new(), BTreeSet::new());
     let mut paces = BTreeSet::new();
+    let mut has_plan = false;
     for job in jobs {
         let slot = session.tables.jobs.find(job.as_bytes())?;
         let Some(entry) = session.tables.jobs.at(slot) else { continue };
+        has_plan |= entry.spec.checkpoint.is_some();
         if let Work::Tensor { program, .. } = &entry.spec.work {
             programs.insert(keys::program(program));
         }
@@ -205,7 +207,8 @@ pub(super) fn load_waiting(session: &mut Session<'_>, jobs: &[JobId]) -> Result<
         (programs.into_iter().chain(paces).collect(), dates.into_iter().collect());
     let programs = session.require(&programs);
     let dates = due::load_dates(session, &dates);
-    session.all_of([programs, dates])
+    let listed = make_room::load_end(session, has_plan);
+    session.all_of([programs, dates, listed])
 }
 
 /// Shares looks out among rows of these lengths: each gets as many as the others unless it has
@@ -338,8 +341,10 @@ pub(super) fn assign(
     session.tables.stakes.at_mut(stake).get_or_insert_default().expose(bond)?;
     let number = u8::try_from(entry.runs.as_slice().len()).expect("a job has at most 16 runs");
     let (begun, state) = (session.env.tick, RunState::Placed);
-    let run = Run { node: *id, owner, bond, class, begun, took: None, deadline, state };
+    let (took, yields_to) = (None, None);
+    let run = Run { node: *id, owner, bond, class, begun, took, deadline, yields_to, state };
     entry.runs.push(run).map_err(|_| ApplyError::Incomplete(keys::job(job)))?;
+    make_room::enlist(session, job, entry)?;
     session.emit(Event::JobPlaced { job: *job, node: *id, run: number, deadline });
     due::add(session, deadline, DueItem::JobStep { job: *job })
 }
@@ -355,6 +360,7 @@ pub(crate) fn keys_around(entry: &JobEntry, out: &mut Vec<StateKey>) {
     let page = entry.queue_place.map(|place| place / LIST_PAGE_MAX);
     out.extend(page.map(|page| keys::list_page(ListOf::Queue(entry.row), page)));
     promise::keys_around(&entry.promise, out);
+    make_room::keys_around(entry, out);
     let runs = entry.runs.as_slice().iter().map(|run| (&run.node, &run.owner));
     let checks = entry.checks.as_slice().iter().map(|check| (&check.node, &check.owner));
     for (node, owner) in runs.chain(checks) {

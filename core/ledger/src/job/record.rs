@@ -1,16 +1,17 @@
 //! What is stored of a job.
 
 use tg_scheduler::pace::DeviceClass;
-use tg_types::ids::{AccountId, Hash32, NodeId, Noun};
+use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun};
 use tg_types::job::REPLICAS_MAX;
 use tg_types::params::RUNS_FAILED_MAX;
 use tg_types::{
-    Amount, DurationMs, Extent, Height, JobSpec, JobStatus, List, Reason, RunClaim, RunResult,
-    Tick, Tier, Work, wire,
+    Amount, CheckpointRef, DurationMs, Extent, Height, JobSpec, JobStatus, List, Reason, RunClaim,
+    RunResult, Tick, Tier, Work, wire,
 };
 
 use super::promise::Promise;
 use super::row::{QueueKey, QueueRow};
+use super::save::SavedState;
 use crate::entry::{Entry, Held, entry};
 
 /// The most runs of a job: replicas, spare ones and failures.
@@ -72,6 +73,18 @@ entry! {
         pub checks: Checks,
         /// Whether its end is promised.
         pub promise: Promise,
+        /// Its state as it was saved last: what the next run begins with.
+        pub saved: Option<SavedState>,
+        /// How often the run that goes on has saved it.
+        pub saves: u32,
+        /// Its place in the list of runs that may have to yield, if it stands there.
+        pub yield_place: Option<u64>,
+        /// How often its runs were asked to yield.
+        pub yields: u8,
+        /// The job whose run was asked to yield to it, if one was.
+        pub waits_for: Option<JobId>,
+        /// What runs that yielded were paid.
+        pub paid: Amount,
     }
 }
 
@@ -119,6 +132,8 @@ wire! {
         pub took: Option<DurationMs>,
         /// When the next step must be there.
         pub deadline: Tick,
+        /// Which job it was asked to make room for, if it was.
+        pub yields_to: Option<JobId>,
         /// How far it has come.
         pub state: RunState,
     }
@@ -291,6 +306,12 @@ impl JobEntry {
             draw: Draw::Pending,
             checks: Checks::default(),
             promise: Promise::None,
+            saved: None,
+            saves: 0,
+            yield_place: None,
+            yields: 0,
+            waits_for: None,
+            paid: Amount::ZERO,
         }
     }
 
@@ -299,6 +320,12 @@ impl JobEntry {
     pub fn queue_key(&self) -> Option<QueueKey> {
         let came = self.row.key(self.queued).unwrap_or(Tick::MAX);
         Some(QueueKey { came, row: self.row, place: self.queue_place? })
+    }
+
+    /// What a run that is placed now begins with; nothing if it begins at the beginning.
+    pub fn begins_with(&self) -> Option<CheckpointRef> {
+        let plan = self.spec.checkpoint?;
+        self.saved.map(|saved| saved.checkpoint).or(plan.from)
     }
 
     /// Runs that may still give a result or have given one.

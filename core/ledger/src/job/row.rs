@@ -55,9 +55,14 @@ impl QueueRow {
         self.0
     }
 
+    /// Which octave its offers are in, counted from the lowest.
+    pub const fn octave(self) -> u8 {
+        self.0 % OCTAVES
+    }
+
     /// What its jobs' offers are worth.
     pub const fn bonus(self) -> DurationMs {
-        DurationMs::new((self.0 % OCTAVES) as u64 * BONUS_PER_OCTAVE.get())
+        DurationMs::new(self.octave() as u64 * BONUS_PER_OCTAVE.get())
     }
 
     /// The key of a job that was put into this row: the least goes first. Moved by the largest
@@ -122,6 +127,7 @@ mod tests {
             run_max: DurationMs::HOUR,
             expires_after: DurationMs::HOUR,
             promise: None,
+            checkpoint: None,
         };
         let multiply_adds = 1_000_000_000_000;
         let facts = ProgramFacts { id: hash, multiply_adds, operations: 1, elements: 0 };

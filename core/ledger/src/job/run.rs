@@ -9,7 +9,7 @@ use tg_types::{Event, JobStatus, Reason, RunFailure, Tick, Tier};
 
 use super::promise::{self, Blamed};
 use super::record::{Draw, JobEntry, Run, RunState};
-use super::{check, place, settle};
+use super::{check, make_room, place, settle};
 use crate::due::{self, DueItem};
 use crate::error::{Fail, Stop};
 use crate::list::{self, ListOf};
@@ -289,6 +289,8 @@ pub(crate) fn end(
         settle::release_run(session, job, run)?;
         run.state = RunState::Ended { why };
         let owner = run.owner;
+        make_room::delist(session, entry)?;
+        entry.saves = 0; // what it did was for nothing, and what it saved belongs to the next
         promise::blame(entry, Blamed { node: *id, owner }, why);
         if why != Reason::ResultNotShowable {
             node::update(session, id, |node| node.judge(false, pay, now))?;

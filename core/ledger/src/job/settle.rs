@@ -7,7 +7,7 @@ use tg_types::{Amount, Bps, Event, Extent, JobStatus, Reason, Tick};
 use super::charges::{Charges, charges};
 use super::promise::{self, Promise};
 use super::record::{Check, CheckState, Checks, JobEntry, Run, RunState};
-use super::{pace, place};
+use super::{make_room, pace, place, save};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
 use crate::planted::planted;
@@ -36,7 +36,9 @@ pub(crate) fn pay_out(
     let checks: Vec<Check> = entry.checks.as_slice().to_vec();
     let passed = |check: &&Check| matches!(check.state, CheckState::Passed);
     let count = checks.iter().filter(passed).count();
-    let charged = prices.of(runs.len(), count).ok_or_else(unpayable)?;
+    // Only jobs with one run have checkpoints.
+    let saves = save::fees(&session.params, &entry)?;
+    let charged = prices.of(runs.len(), count).ok_or_else(unpayable)?.plus(saves)?;
     let refund = entry.escrow.minus(charged)?;
 
     // What checkers get besides that had to recompute what was not shown, its provider does not.
@@ -44,7 +46,7 @@ pub(crate) fn pay_out(
     let unshown = prices.unshown.times(unshown.count().try_into().unwrap_or(u64::MAX))?;
     let pay = prices.pay.minus(unshown)?;
     for run in &runs {
-        pay_run(session, job, run, (pay, prices.fees))?;
+        pay_run(session, job, run, (pay, prices.fees.plus(saves)?))?;
     }
     for check in checks.iter().filter(passed) {
         let is_unshown = was_unshown(entry.extent, check);
@@ -57,7 +59,7 @@ pub(crate) fn pay_out(
     let client = session.tables.accounts.find(entry.owner.as_bytes())?;
     account::credit(session, client, refund)?;
     session.totals.shift(Flow { from: Part::Escrow, to: Part::Balances, amount: escrow })?;
-    let owner = entry.owner;
+    let (owner, charged) = (entry.owner, charged.plus(entry.paid)?);
     finish(session, job, entry, JobStatus::Settled)?;
     session.emit(Event::JobSettled { job: *job, owner, output, charged, refund });
     Ok(())
@@ -101,7 +103,7 @@ fn pay_check(
 }
 
 /// The owner earns; the node gets back what its transactions cost.
-fn pay_owner_and_node(
+pub(super) fn pay_owner_and_node(
     session: &mut Session<'_>,
     (owner, node): (&AccountId, &NodeId),
     pay: Amount,
@@ -176,6 +178,7 @@ fn finish(
 ) -> Result<(), Stop> {
     place::dequeue(session, &mut entry)?;
     weights::give_back(session, &entry)?;
+    make_room::delist(session, &mut entry)?;
     promise::finish(session, job, &mut entry, status)?;
     if !planted!(session.rules, KeepEscrow) {
         entry.escrow = Amount::ZERO;

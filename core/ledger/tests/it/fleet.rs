@@ -63,6 +63,7 @@ pub(crate) fn spec(tier: Tier) -> JobSpec {
         run_max: DurationMs::SECOND,
         expires_after: DurationMs::new(20_000),
         promise: None,
+        checkpoint: None,
     }
 }
 

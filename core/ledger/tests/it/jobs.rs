@@ -2,6 +2,7 @@
 //! and every entry is held against the others after every block; see `audit`.
 
 mod arrays;
+mod checkpoints;
 mod checks;
 mod complaints;
 mod disputes;
@@ -20,6 +21,7 @@ mod stand_ins;
 mod tiles;
 mod vouchers;
 mod weights;
+mod yields;
 
 use tg_ledger::{CheckState, Draw};
 use tg_types::{

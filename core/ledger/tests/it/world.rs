@@ -19,7 +19,7 @@ use tg_types::{
     Hash32, Height, IdempotencyId, JobId, JobParams, JobSpec, KeyEscrow, Kind, Lane, List, Needs,
     NetworkKind, NodeDescriptor, Nonce, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey,
     SeatSignature, SeatSignatures, SecretKey, Signature, SignedTx, Status, Tick, Tier, TxBody,
-    ValidatorSeat, Voucher, Work,
+    ValidatorSeat, Voucher, Work, YieldParams,
 };
 
 use crate::audit::audit;
@@ -108,6 +108,7 @@ pub(crate) fn job_spec(expires_after_ms: u64) -> JobSpec {
         run_max: DurationMs::SECOND,
         expires_after: DurationMs::new(expires_after_ms),
         promise: None,
+        checkpoint: None,
     }
 }
 
@@ -225,6 +226,13 @@ pub(crate) fn job_params() -> JobParams {
         proof_cost_per_block_max: 18_000,
         proofs_per_block_max: 3,
         proof_bytes_per_block_max: 2 * 1024 * 1024,
+        yields: YieldParams {
+            octaves: 2,
+            within: DurationMs::new(2_000),
+            after: DurationMs::SECOND,
+            per_job_max: 2,
+            per_block_max: 2,
+        },
     }
 }
 
@@ -371,6 +379,8 @@ impl World {
         let mut packages: Vec<PackageRef> = Vec::new();
         if let Action::SubmitJobs { specs, .. } = &action {
             packages.extend(specs.as_slice().iter().map(JobSpec::package_ref));
+            let plans = specs.as_slice().iter().filter_map(|spec| spec.checkpoint?.from);
+            packages.extend(plans.map(|from| from.package_ref()));
         }
         if let Action::SubmitArray { spec, .. } = &action {
             packages.push(spec.package_ref());
@@ -381,6 +391,11 @@ impl World {
         if let Action::ProveResult { result, .. } = &action {
             packages.push(result.package_ref());
         }
+        if let Action::SaveCheckpoint { checkpoint, .. }
+        | Action::YieldRun { checkpoint: Some(checkpoint), .. } = &action
+        {
+            packages.push(checkpoint.package_ref());
+        }
         packages.sort();
         packages.dedup();
         let some = packages.chunks(32).map(|some| self.voucher(&[0, 1, 2], some.to_vec()));
@@ -388,6 +403,8 @@ impl World {
         if let Action::SubmitJobs { vouchers, .. }
         | Action::SubmitArray { vouchers, .. }
         | Action::RevealResults { vouchers, .. }
+        | Action::SaveCheckpoint { vouchers, .. }
+        | Action::YieldRun { vouchers, .. }
         | Action::ProveResult { vouchers, .. } = &mut action
         {
             *vouchers = some;

@@ -4,6 +4,7 @@
 mod sentence;
 
 use crate::amount::Amount;
+use crate::checkpoint::CheckpointRef;
 use crate::ids::{AccountId, Hash32, JobId, NodeId};
 use crate::job::{Message, RunResult, ShownBy};
 use crate::reason::Reason;
@@ -567,6 +568,44 @@ wire! {
             /// How many proofs may be made about them besides the registration.
             proofs: u16,
         } = 62,
+        /// The state of a command was saved.
+        CheckpointSaved {
+            /// Of which job.
+            job: JobId,
+            /// By which node.
+            node: NodeId,
+            /// The package with it.
+            checkpoint: CheckpointRef,
+            /// How long the work in it took, over all runs.
+            ran: DurationMs,
+        } = 63,
+        /// A node was asked to end a run so that a job that offers more can have its place.
+        YieldAsked {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// Which job waits for it.
+            to: JobId,
+            /// By when.
+            by: Tick,
+        } = 64,
+        /// A node ended a run so that another job could have its place; it goes on later where it
+        /// stopped.
+        RunYielded {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// Which job it made room for.
+            to: JobId,
+            /// How long it ran.
+            ran: DurationMs,
+            /// What it was paid for that.
+            paid: Amount,
+            /// What went back of what was locked, because the rest does not need it.
+            refund: Amount,
+        } = 65,
     }
 }
 
@@ -636,6 +675,9 @@ impl Event {
             Self::PromiseBroken { .. } => Reason::PromiseBroken,
             Self::ClientCompensated { .. } => Reason::ClientCompensated,
             Self::WeightsRegistered { .. } => Reason::WeightsRegistered,
+            Self::CheckpointSaved { .. } => Reason::CheckpointSaved,
+            Self::YieldAsked { .. } => Reason::YieldAsked,
+            Self::RunYielded { .. } => Reason::RunYielded,
         }
     }
 
@@ -680,6 +722,9 @@ impl Event {
             | Self::PromiseGiven { job, .. }
             | Self::PromiseRefused { job, .. }
             | Self::PromiseBroken { job, .. }
+            | Self::CheckpointSaved { job, .. }
+            | Self::YieldAsked { job, .. }
+            | Self::RunYielded { job, .. }
             | Self::ClientCompensated { job, .. } => Some(*job),
             Self::AccountCredited { .. }
             | Self::Transferred { .. }

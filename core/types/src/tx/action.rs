@@ -6,6 +6,7 @@
 
 use crate::amount::Amount;
 use crate::bounded::{BoundError, Bytes, List};
+use crate::checkpoint::CheckpointRef;
 use crate::codec::{Decode, DecodeError, Encode, Reader, encode_list};
 use crate::ids::{AccountId, Hash32, JobId, NodeId};
 use crate::job::{CheckAnswer, JobSpec, Message, RunFailure, RunResult};
@@ -322,6 +323,24 @@ wire! {
             /// What shows it.
             proof: ShownBytes,
         } = 28,
+        /// As a node, save the state of a command that it runs.
+        SaveCheckpoint {
+            /// Of which job.
+            job: JobId,
+            /// The package with it.
+            checkpoint: CheckpointRef,
+            /// That validators hold the package.
+            vouchers: Vouchers,
+        } = 29,
+        /// As a node that was asked to, end a run so that another job can have its place.
+        YieldRun {
+            /// Of which job.
+            job: JobId,
+            /// The package with its state, if that was saved once more.
+            checkpoint: Option<CheckpointRef>,
+            /// That validators hold the package.
+            vouchers: Vouchers,
+        } = 30,
     }
 }
 
@@ -331,6 +350,8 @@ impl Action {
         if let Self::SubmitJobs { vouchers, .. }
         | Self::SubmitArray { vouchers, .. }
         | Self::RevealResults { vouchers, .. }
+        | Self::SaveCheckpoint { vouchers, .. }
+        | Self::YieldRun { vouchers, .. }
         | Self::ProveResult { vouchers, .. } = self
         {
             return vouchers.as_slice();

@@ -7,12 +7,12 @@ use tg_types::tx::{
     Action, Lane, NodeSet, Nonce, OpenedCheck, OpenedResult, Sealed, SignedTx, TxBody,
 };
 use tg_types::{
-    AccountId, Address, Amount, BlockReceipt, Bps, Bytes, ChainId, CheckAnswer, Device, DeviceKind,
-    DurationMs, Event, Features, GenesisHash, Hash32, Header, HeaderDigest, Height, IdempotencyId,
-    JobId, JobParams, JobSpec, JobStatus, KeyEscrow, Kind, List, Message, Name, Needs,
-    NodeDescriptor, NodeId, Noun, PackageRef, Params, PublicKey, Reason, Receipt, ResultKey,
-    RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights, ShownBy,
-    Signature, StateKey, Status, Tick, Tier, TxId, Voucher, Work,
+    AccountId, Address, Amount, BlockReceipt, Bps, Bytes, ChainId, CheckAnswer, CheckpointPlan,
+    CheckpointRef, Device, DeviceKind, DurationMs, Event, Features, GenesisHash, Hash32, Header,
+    HeaderDigest, Height, IdempotencyId, JobId, JobParams, JobSpec, JobStatus, KeyEscrow, Kind,
+    List, Message, Name, Needs, NodeDescriptor, NodeId, Noun, PackageRef, Params, PublicKey,
+    Reason, Receipt, ResultKey, RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey,
+    SecretWeights, ShownBy, Signature, StateKey, Status, Tick, Tier, TxId, Voucher, Work,
 };
 
 /// A type of which arbitrary values can be made.
@@ -168,7 +168,10 @@ arb_from! {
         run_max: DurationMs::arb(u)?,
         expires_after: DurationMs::arb(u)?,
         promise: Option::arb(u)?,
+        checkpoint: Option::arb(u)?,
     };
+    CheckpointRef: u => Self { package: Hash32::arb(u)?, package_bytes: u.arbitrary()? };
+    CheckpointPlan: u => Self { every: DurationMs::arb(u)?, from: Option::arb(u)? };
     RunResult: u => Self {
         output: Hash32::arb(u)?,
         trace: Hash32::arb(u)?,
@@ -336,6 +339,11 @@ impl Arb for Action {
                 let weights = SecretWeights { root, proofs };
                 Self::RegisterWeights { program, weights, cost, proof: Bytes::arb(u)? }
             }
+            27 => {
+                let checkpoint = CheckpointRef::arb(u)?;
+                Self::SaveCheckpoint { job, checkpoint, vouchers: fewer(u)? }
+            }
+            29 => Self::YieldRun { job, checkpoint: Option::arb(u)?, vouchers: fewer(u)? },
             _ => {
                 let (result, cost) = Arb::arb(u)?;
                 Self::ProveResult { job, result, cost, shown: Bytes::arb(u)?, vouchers: fewer(u)? }
@@ -349,7 +357,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=62)? {
+        Ok(match u.int_in_range(1..=65)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -426,6 +434,18 @@ impl Arb for Event {
             62 => {
                 let ((weights, program), proofs) = Arb::arb(u)?;
                 Self::WeightsRegistered { weights, program, owner: account, proofs }
+            }
+            63 => {
+                let (checkpoint, ran) = Arb::arb(u)?;
+                Self::CheckpointSaved { job, node, checkpoint, ran }
+            }
+            64 => {
+                let (to, by) = Arb::arb(u)?;
+                Self::YieldAsked { job, node, to, by }
+            }
+            65 => {
+                let (to, ran) = Arb::arb(u)?;
+                Self::RunYielded { job, node, to, ran, paid: amount, refund: bounty }
             }
             number => step(u, number, node, job)?,
         })

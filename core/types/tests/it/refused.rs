@@ -7,9 +7,9 @@ use tg_types::tx::{
     REPORTS_PER_TX_MAX, Sealed, SignedTx, TX_BYTES_MAX, TxBody,
 };
 use tg_types::{
-    AccountId, Amount, Bytes, CheckAnswer, Decode, Device, DeviceKind, DurationMs, Encode,
-    Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, KeyEscrow, List,
-    Message, Name, Needs, NodeDescriptor, NodeId, PackageRef, Receipt, ResultKey, RunFailure,
+    AccountId, Amount, Bytes, CheckAnswer, CheckpointRef, Decode, Device, DeviceKind, DurationMs,
+    Encode, Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, KeyEscrow,
+    List, Message, Name, Needs, NodeDescriptor, NodeId, PackageRef, Receipt, ResultKey, RunFailure,
     RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights, Signature, Tick, Tier,
     Voucher, Vouchers, Work,
 };
@@ -73,7 +73,7 @@ fn transaction_with_a_field_out_of_range_is_refused() {
 fn transaction_with_an_unknown_tag_is_refused() {
     check(OPTION, 1, &[2], &DecodeError::Tag { at: OPTION, found: 2, expected: "flag (0 or 1)" });
     check(ACTION, 1, &[0], &DecodeError::Tag { at: ACTION, found: 0, expected: "Action" });
-    check(ACTION, 1, &[29], &DecodeError::Tag { at: ACTION, found: 29, expected: "Action" });
+    check(ACTION, 1, &[31], &DecodeError::Tag { at: ACTION, found: 31, expected: "Action" });
 }
 
 #[test]
@@ -131,6 +131,7 @@ fn large_spec() -> JobSpec {
         run_max: DurationMs::MAX,
         expires_after: DurationMs::MAX,
         promise: Some(Tick::MAX),
+        checkpoint: None, // a command may have some, and is shorter
     }
 }
 
@@ -218,6 +219,16 @@ fn large_actions() -> Vec<Action> {
             cost: u64::MAX,
             proof: full(),
         },
+        Action::SaveCheckpoint {
+            job,
+            checkpoint: CheckpointRef { package: seal, package_bytes: u64::MAX },
+            vouchers: vouchers(1, 1, SEATS),
+        },
+        Action::YieldRun {
+            job,
+            checkpoint: Some(CheckpointRef { package: seal, package_bytes: u64::MAX }),
+            vouchers: vouchers(1, 1, SEATS),
+        },
     ]
 }
 
@@ -231,7 +242,7 @@ fn largest_transaction_of_every_action_fits_the_bound() {
     let actions = large_actions();
     let mut tags: Vec<u8> = actions.iter().map(Action::tag).collect();
     tags.dedup(); // answers of checkers have two forms
-    assert_eq!(tags, (1..=28).collect::<Vec<u8>>(), "every action once");
+    assert_eq!(tags, (1..=30).collect::<Vec<u8>>(), "every action once");
     for action in actions {
         let mut tx = transfer();
         tx.body.idempotency = Some(IdempotencyId::new([9; 16]));

@@ -39,13 +39,16 @@ impl Books {
     /// What reports is not under way any more.
     pub(super) fn end(&mut self, report: &Report) {
         match report {
-            Report::Ran(job, _) | Report::Failed(job, _) | Report::WrongInputs(job, _) => {
+            Report::Ran(job, _)
+            | Report::Failed(job, _)
+            | Report::Yielded(job, _)
+            | Report::WrongInputs(job, _) => {
                 self.running.remove(job);
             }
             Report::Checked(job, _) | Report::Unchecked(job) | Report::Wrong(job, _) => {
                 self.checking.remove(job);
             }
-            Report::Keyless(_) | Report::Filled(..) => {}
+            Report::Keyless(_) | Report::Saved(_) | Report::Filled(..) => {}
         }
     }
 }

@@ -100,6 +100,13 @@ impl Desk {
         }
     }
 
+    /// Asks a program to end; what ends it, if it does not, is given back.
+    pub(crate) fn ask_to_end(&self, job: &JobId) -> Option<Stop> {
+        let stop = self.lock().get(job).map(|(_, stop)| stop.clone())?;
+        stop.ask();
+        Some(stop)
+    }
+
     /// Ends all programs.
     pub(crate) fn stop_all(&self) {
         self.lock().values().for_each(|(_, stop)| stop.stop());

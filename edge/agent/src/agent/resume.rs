@@ -197,8 +197,9 @@ mod tests {
         let result = RunResult { output: HASH, trace: HASH, package: HASH, package_bytes: 1 };
         let state = RunState::Revealed { result, height: Height::FIRST };
         let (bond, deadline) = (Amount::ZERO, Tick::ZERO);
-        let (class, begun, took) = (None, Tick::ZERO, None);
-        Run { node: PROVIDER, owner: owner(), bond, class, begun, took, deadline, state }
+        let (class, begun, took, yields_to) = (None, Tick::ZERO, None, None);
+        let owner = owner();
+        Run { node: PROVIDER, owner, bond, class, begun, took, deadline, yields_to, state }
     }
 
     fn job(status: JobStatus, state: CheckState, extent: Extent) -> JobEntry {
@@ -221,6 +222,7 @@ mod tests {
                 run_max: DurationMs::SECOND,
                 expires_after: DurationMs::SECOND,
                 promise: None,
+                checkpoint: None,
             },
             escrow: Amount::ZERO,
             submitted: Tick::ZERO,
@@ -236,6 +238,12 @@ mod tests {
             draw: Draw::Drawn { needed: 2, round: 0 },
             checks,
             promise: Promise::None,
+            saved: None,
+            saves: 0,
+            yield_place: None,
+            yields: 0,
+            waits_for: None,
+            paid: Amount::ZERO,
         }
     }
 

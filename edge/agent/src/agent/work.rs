@@ -6,10 +6,11 @@ use super::gpus::{NoGpu, Seat};
 use super::notes::{Note, Proven};
 use super::packages::{Content, Lent, Named, Packages, Waited};
 use super::prove::{self, Asked, HiddenOutput, Proved, ShowError};
+use super::save::Saving;
 use super::tiles::TilesError;
-use super::{AgentConfig, Cheat, Ran, Tools, patience};
+use super::{AgentConfig, Cheat, Ran, Report, Tools, patience};
 use crate::contents::PackageReader;
-use crate::task_run::{TaskDone, TaskOrder, TaskRunError};
+use crate::task_run::{Keeping, TaskDone, TaskEnd, TaskOrder, TaskRunError};
 use crate::tensor_run::{TensorRun, TensorRunError};
 use std::error::Error as _;
 use std::future::{pending, ready};
@@ -25,10 +26,10 @@ use tg_net::{BlobError, FetchError};
 use tg_privacy::{ContentKey, WrapPublic};
 use tg_types::hash::sha256;
 use tg_types::{
-    Amount, DecodeError, DurationMs, Hash32, JobId, JobSpec, KeyEscrow, NodeId, PackageRef,
-    ResultClaim, RunFailure, RunResult, Work,
+    Action, Amount, DecodeError, DurationMs, Hash32, JobId, JobSpec, KeyEscrow, NodeId, PackageRef,
+    ResultClaim, RunFailure, RunResult, Vouchers, Work,
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Why a run was not done.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +78,9 @@ pub(crate) enum WorkError {
     Poor,
     #[error(transparent)]
     NoGpu(#[from] NoGpu),
+    /// No error: the run makes room for another one, and this says so.
+    #[error("run makes room for another job")]
+    Yielded(Box<Action>),
 }
 
 impl WorkError {
@@ -124,6 +128,7 @@ impl WorkError {
             | Self::Package(_)
             | Self::Random
             | Self::Panicked
+            | Self::Yielded(_)
             | Self::Show(ShowError::Court(_) | ShowError::OtherOutputs)
             | Self::Tiles(_) => RunFailure::DeviceFailed,
         }
@@ -315,7 +320,7 @@ const KEY_PAUSE: Duration = Duration::from_millis(100);
 /// if only their owner has it.
 pub(crate) async fn run(
     config: &Arc<AgentConfig>,
-    tools: &Tools,
+    (tools, reports): (&Tools, &mpsc::Sender<Report>),
     job: JobId,
     before: Option<(Proven, Option<ContentKey>)>,
 ) -> Result<Ran, WorkError> {
@@ -324,6 +329,11 @@ pub(crate) async fn run(
     let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
     let entry = patience::job(config, job, is_ours).await?;
     check_money(config, &entry).await?;
+    if entry.live().any(|run| run.node == node && run.yields_to.is_some()) {
+        // It was asked to make room before we began anew.
+        let (checkpoint, vouchers) = (None, Vouchers::default());
+        return Err(WorkError::Yielded(Box::new(Action::YieldRun { job, checkpoint, vouchers })));
+    }
     let (before, key) = before.unzip();
     let closed = Closed { key: key.flatten(), ..Closed::of_run(job, &entry) };
     let content = open(config, &tools.packages, closed, ready(())).await?;
@@ -361,7 +371,8 @@ pub(crate) async fn run(
                 wall,
                 gpu: seat.as_ref().map(Seat::access),
             };
-            run_task(config, &tools.desk, (job, order), &content).await?
+            let saving = Saving { job, entry: &entry, task, key: content.key, reports };
+            run_task(config, &tools.desk, (saving, order), &content).await?
         }
     };
     let key = content.key_to_note(&entry.spec);
@@ -478,16 +489,32 @@ async fn run_tensor(
 async fn run_task(
     config: &AgentConfig,
     desk: &Desk,
-    (job, order): (JobId, TaskOrder),
+    (saving, order): (Saving<'_>, TaskOrder),
     content: &Content,
 ) -> Result<Done, WorkError> {
     let workshop = config.workshop.clone().ok_or(WorkError::Kind)?;
-    let (log, stop) = desk.begin_task(job).map_err(WorkError::Stop)?;
+    let begins_with = saving.begins_with(config).await;
+    let (tell, folder) = oneshot::channel();
+    let keeping = Keeping { begins_with, folder: Some(tell) };
+    let (log, stop) = desk.begin_task(saving.job).map_err(WorkError::Stop)?;
     let mut inputs = content.reader().await?;
-    let computed =
-        tokio::task::spawn_blocking(move || workshop.run(&order, &mut inputs, &log, &stop));
+    let saved = saving.save_until_dropped(config, (&workshop, order.name.clone()), folder);
+    let workshop = Arc::clone(&workshop);
+    let computed = tokio::task::spawn_blocking(move || {
+        workshop.run(&order, &mut inputs, (&log, &stop), keeping)
+    });
+    let computed = tokio::select! {
+        computed = computed => computed,
+        never = saved => match never {},
+    };
     let TaskDone { plain, result_to, output, enforced } =
-        computed.await.map_err(|_| WorkError::Panicked)??;
+        match computed.map_err(|_| WorkError::Panicked)?? {
+            TaskEnd::Done(done) => done,
+            TaskEnd::Yielded(staged) => {
+                let action = saving.yielded(config, staged).await;
+                return Err(WorkError::Yielded(Box::new(action)));
+            }
+        };
     Ok(Done { plain: Box::new(plain), result_to, output, trace: enforced, run: None })
 }
 
@@ -526,6 +553,7 @@ mod tests {
             run_max: DurationMs::MINUTE,
             expires_after: DurationMs::MINUTE,
             promise: None,
+            checkpoint: None,
         }
     }
 

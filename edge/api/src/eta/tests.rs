@@ -79,6 +79,7 @@ pub(crate) fn job(seconds: u64, is_running: bool) -> JobEntry {
         begun: earlier(seconds),
         took: None,
         deadline: later(3_600),
+        yields_to: None,
         state: RunState::Placed,
     };
     JobEntry {
@@ -96,6 +97,7 @@ pub(crate) fn job(seconds: u64, is_running: bool) -> JobEntry {
             run_max: DurationMs::HOUR,
             expires_after: DurationMs::DAY,
             promise: None,
+            checkpoint: None,
         },
         escrow: Amount::ZERO,
         submitted: earlier(seconds),
@@ -111,6 +113,12 @@ pub(crate) fn job(seconds: u64, is_running: bool) -> JobEntry {
         draw: Draw::Pending,
         checks: List::default(),
         promise: Promise::None,
+        saved: None,
+        saves: 0,
+        yield_place: None,
+        yields: 0,
+        waits_for: None,
+        paid: Amount::ZERO,
     }
 }
 

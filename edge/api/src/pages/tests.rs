@@ -147,6 +147,7 @@ fn record(sentence: &str, status: &str) -> JobRecord {
             checks: Vec::new(),
             promise: None,
             secret_weights: None,
+            checkpoint: None,
         },
     }
 }

@@ -1,6 +1,6 @@
 //! Readable JSON of nodes, jobs, and what happens to them.
 
-use super::{Listing, capacity::ProvedView, promise::PromiseView};
+use super::{Listing, capacity::ProvedView, checkpoint::CheckpointView, promise::PromiseView};
 use crate::{
     text::{Number, Text, Tgrid, Units},
     words::tier_word,
@@ -244,6 +244,9 @@ pub struct JobView {
     /// The commitment to its weights, if they are secret and registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_weights: Option<Text<Hash32>>,
+    /// How its state is saved, if it is, and what was saved last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Box<CheckpointView>>,
 }
 
 impl From<&JobEntry> for JobView {
@@ -281,6 +284,7 @@ impl From<&JobEntry> for JobView {
             checks: entry.checks.as_slice().iter().map(CheckView::from).collect(),
             promise: PromiseView::of(entry).map(Box::new),
             secret_weights: entry.spec.tier.secret_weights().map(Text),
+            checkpoint: CheckpointView::of(entry).map(Box::new),
         }
     }
 }

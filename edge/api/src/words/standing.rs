@@ -192,9 +192,9 @@ mod tests {
 
     fn run(node: u8, state: RunState) -> Run {
         let node = NodeId::new([node; 32]);
-        let (class, begun, took) = (None, Tick::ZERO, None);
-        let (bond, deadline) = (Amount::ZERO, Tick::ZERO);
-        Run { node, owner: owner(), bond, class, begun, took, deadline, state }
+        let (class, begun, took, yields_to) = (None, Tick::ZERO, None, None);
+        let (owner, bond, deadline) = (owner(), Amount::ZERO, Tick::ZERO);
+        Run { node, owner, bond, class, begun, took, deadline, yields_to, state }
     }
 
     fn revealed() -> RunState {
@@ -307,6 +307,7 @@ mod tests {
                 run_max: DurationMs::SECOND,
                 expires_after: DurationMs::MINUTE,
                 promise: None,
+                checkpoint: None,
             },
             escrow: Amount::ZERO,
             submitted: Tick::ZERO,
@@ -322,6 +323,12 @@ mod tests {
             draw: Draw::Pending,
             checks: List::default(),
             promise: Promise::None,
+            saved: None,
+            saves: 0,
+            yield_place: None,
+            yields: 0,
+            waits_for: None,
+            paid: Amount::ZERO,
         }
     }
 

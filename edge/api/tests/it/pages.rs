@@ -51,6 +51,7 @@ fn submit(world: &World, count: usize) -> Vec<JobId> {
         run_max: DurationMs::HOUR,
         expires_after: DurationMs::HOUR,
         promise: None,
+        checkpoint: None,
     };
     let specs = List::new(vec![spec; count]).expect("few");
     let tx = send(

@@ -70,6 +70,7 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
         class: None,
         begun: Tick::ZERO,
         took: None,
+        yields_to: None,
         deadline: Tick::ZERO,
         state: RunState::Placed,
     };
@@ -88,6 +89,7 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
             run_max: DurationMs::MINUTE,
             expires_after: DurationMs::MINUTE,
             promise: None,
+            checkpoint: None,
         },
         escrow: Amount::ZERO,
         submitted: Tick::ZERO,
@@ -103,6 +105,12 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
         draw: Draw::Pending,
         checks: List::default(),
         promise: Promise::None,
+        saved: None,
+        saves: 0,
+        yield_place: None,
+        yields: 0,
+        waits_for: None,
+        paid: Amount::ZERO,
     }
 }
 

@@ -112,7 +112,6 @@ run: torchrun --nproc_per_node 1 train.py
 secrets: [HF_TOKEN]
 file_mounts: {/data: s3://bucket/data}
 inputs: {set: https://example.org/set}
-checkpoint: {path: /ckpt, every: 10m}
 service: {port: 8080, replicas: 2}
 verify: tee
 ";
@@ -140,6 +139,7 @@ run_max: 10m
 deadline: 2026-12-01T08:00Z
 priority: 3
 network: true
+checkpoint: {path: /ckpt, every: 10m}
 ";
     let job = JobFile::parse(text, "job.tg.yaml").expect("reads");
     assert_eq!(job.unsupported(), []);

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tg_sandbox::{
-    Bytes, Ended, Event, FileError, Guard, Input, Level, Limits, Network, Root, RunError, Sandbox,
-    SandboxError, Settings, Stop, Stream, Task, Unfit, Work,
+    Bytes, CheckpointPath, Ended, Event, FileError, Guard, Input, Level, Limits, Network, Root,
+    RunError, Sandbox, SandboxError, Settings, Stop, Stream, Task, Unfit, Work,
 };
 
 use crate::place::{Folder, MARK, Place, levels, settings, shell, small, task};
@@ -146,12 +146,51 @@ pub(crate) fn output_arrives_while_the_program_runs() {
                 fs::write(folder.path().join("go"), "").expect("writes");
             }
         }
-        Event::Said { stream: Stream::Error, .. } => {}
+        Event::Prepared { .. } | Event::Said { stream: Stream::Error, .. } => {}
     });
     let ran = ran.expect("runs");
     assert_eq!(ran.outcome.ended, Ended::Exited(0), "{}", ran.err);
     assert_eq!(heard, "first\nsecond\n");
     assert_eq!(events, [format!("started at {level}")]);
+}
+
+/// What is put into the folder for checkpoints the program finds there, and what it writes there
+/// can be read while it runs.
+pub(crate) fn checkpoint_folder_is_filled_before_and_read_during_a_run() {
+    for level in levels() {
+        let place = Place::at(&[level]);
+        let script = "set -e; cd \"$TG_CHECKPOINT\"; cat deep/state; echo 8 > next; \
+                      mv next deep/state; echo ready; sleep 0.5; rm -r deep; ln -s /etc deep";
+        let checkpoint = Some(CheckpointPath::new("/ckpt").expect("a path"));
+        let task = Task { checkpoint, ..shell(script) };
+        let (mut heard, mut kept, mut found) = (String::new(), None, None);
+        let ran = place.run_with(&task, &mut |event| match event {
+            Event::Prepared { folder } => {
+                fs::create_dir(folder.path().join("deep")).expect("makes");
+                fs::write(folder.path().join("deep/state"), "7\n").expect("writes");
+                kept = Some((*folder).clone());
+            }
+            Event::Said { stream: Stream::Output, bytes } => {
+                heard.push_str(&String::from_utf8_lossy(bytes));
+                if heard.ends_with("ready\n") {
+                    let files = kept.as_ref().expect("prepared").files(Bytes::mib(1));
+                    found = Some(files.expect("lists"));
+                }
+            }
+            Event::Started { .. } | Event::Said { stream: Stream::Error, .. } => {}
+        });
+        let ran = ran.expect("runs");
+        assert_eq!(ran.outcome.ended, Ended::Exited(0), "{level}: {}", ran.err);
+        assert_eq!(heard, "7\nready\n", "{level}");
+        let found = found.expect("the program was ready");
+        let paths: Vec<&Path> = found.files().iter().map(|file| file.path.as_path()).collect();
+        assert_eq!(paths, [Path::new("deep/state")], "{level}");
+        drop((found, kept, ran));
+        place.assert_clean("a program with checkpoints");
+    }
+    for path in ["ckpt", "/", "/tmp", "/usr", "/a/b", "/..", "/.hidden", "/in"] {
+        assert!(CheckpointPath::new(path).is_err(), "{path}");
+    }
 }
 
 pub(crate) fn program_is_stopped_from_outside() {

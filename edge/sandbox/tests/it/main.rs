@@ -25,6 +25,10 @@ const TESTS: &[Test] = &[
     ("abilities_are_explained", basics::abilities_are_explained),
     ("what_is_not_allowed_is_refused", basics::what_is_not_allowed_is_refused),
     ("output_arrives_while_the_program_runs", basics::output_arrives_while_the_program_runs),
+    (
+        "checkpoint_folder_is_filled_before_and_read_during_a_run",
+        basics::checkpoint_folder_is_filled_before_and_read_during_a_run,
+    ),
     ("program_is_stopped_from_outside", basics::program_is_stopped_from_outside),
     ("outputs_are_read_and_then_removed", basics::outputs_are_read_and_then_removed),
     ("outputs_are_bounded", basics::outputs_are_bounded),

@@ -129,7 +129,7 @@ impl Place {
             match event {
                 Event::Said { stream: Stream::Output, bytes } => out.extend_from_slice(bytes),
                 Event::Said { stream: Stream::Error, bytes } => err.extend_from_slice(bytes),
-                Event::Started { .. } => {}
+                Event::Prepared { .. } | Event::Started { .. } => {}
             }
         })?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

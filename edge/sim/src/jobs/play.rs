@@ -243,6 +243,7 @@ impl Play {
                 run_max: RUN_MAX,
                 expires_after: self.scenario.expires_after,
                 promise: None,
+                checkpoint: None,
             }
         };
         let specs: Vec<JobSpec> = (0..count).map(spec).collect();

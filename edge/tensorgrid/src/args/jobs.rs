@@ -76,6 +76,13 @@ pub(crate) struct JobOptions {
     /// Let a command use the provider's network, where that allows it
     #[arg(long)]
     pub(crate) network: bool,
+    /// A folder of a command, such as /ckpt, that is saved while it runs, so that it can go on
+    /// elsewhere; $TG_RESUMED is 1 when it does
+    #[arg(long, value_name = "PATH")]
+    pub(crate) checkpoint: Option<String>,
+    /// How often it is saved, such as 30s; 10m unless given
+    #[arg(long, value_name = "SPAN", requires = "checkpoint")]
+    pub(crate) checkpoint_every: Option<Span>,
     /// Who keeps the key of the sealed data: validators, each a share of it, or none but you: then
     /// `run` has to stay online until the job has ended; validators unless given
     #[arg(long, value_name = "WHO")]

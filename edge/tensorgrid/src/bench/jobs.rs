@@ -258,6 +258,7 @@ impl Bench {
             run_max: DurationMs::new(5_000),
             expires_after: DurationMs::MINUTE,
             promise: None,
+            checkpoint: None,
             escrow: KeyEscrow::Validators,
             urgency: Urgency::Usual,
             secret: None,

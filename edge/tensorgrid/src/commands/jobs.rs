@@ -31,14 +31,14 @@ use std::fmt;
 use tg_api::{
     eta::EtaView,
     text::Text,
-    view::{JobView, PromiseView, RunView},
+    view::{CheckpointView, JobView, PromiseView, RunView},
     words::short,
 };
 use tg_gateway::message::{LISTED_MAX, Request};
-use tg_jobfile::Deadline;
+use tg_jobfile::{Deadline, Span};
 use tg_ledger::{JobEntry, keys as entry_keys};
 use tg_scheduler::catalogue::Catalogue;
-use tg_types::{Action, Decode as _, JobId, Lane, Needs};
+use tg_types::{Action, Decode as _, DurationMs, JobId, Lane, Needs};
 
 const HINT: &str = "is the network still there? `tensorgrid status` tells";
 
@@ -87,19 +87,21 @@ fn jobs(session: &Session) -> Result<Vec<(JobId, JobEntry)>, Failure> {
 
 fn ps(session: &Session, printer: &Printer) -> Result<Exit, Failure> {
     let jobs = jobs(session)?;
-    let rows: Vec<[String; 6]> = jobs
+    let rows: Vec<[String; 7]> = jobs
         .iter()
         .map(|(job, entry)| {
             let view = JobView::from(entry);
             let node = entry.runs.as_slice().last().map(|run| short(&run.node)).unwrap_or_default();
             let promise = view.promise.map(|promise| promised(&promise)).unwrap_or_default();
+            let at = view.checkpoint.and_then(|it| Deadline::new(it.saved?.0));
+            let at = at.map(|at| at.to_string()).unwrap_or_default();
             let pay = format!("{}", view.pay);
-            [job.to_string(), view.status, view.tier, pay, node, promise]
+            [job.to_string(), view.status, view.tier, pay, node, promise, at]
         })
         .collect();
     let listed: Vec<Listed> =
         jobs.iter().map(|(job, entry)| Listed { job: Text(*job), view: entry.into() }).collect();
-    let titles = ["job", "status", "verify", "pay (TGRID)", "node", "promise"];
+    let titles = ["job", "status", "verify", "pay (TGRID)", "node", "promise", "saved"];
     printer.result(&listed, || table(titles, &rows));
     Ok(Exit::Done)
 }
@@ -108,6 +110,31 @@ fn ps(session: &Session, printer: &Printer) -> Result<Exit, Failure> {
 fn promised(promise: &PromiseView) -> String {
     let by = Deadline::new(promise.by.0).map(|by| format!(" by {by}")).unwrap_or_default();
     format!("{}{by}", promise.state)
+}
+
+/// How often a job made room, in a few words.
+fn made_room(checkpoint: &CheckpointView) -> Option<String> {
+    let CheckpointView { yields, paid, .. } = checkpoint;
+    let times = if *yields == 1 { "once".to_owned() } else { format!("{yields} times") };
+    let text = format!(
+        "made room for a job that offers more, {times}; goes on where it stopped; {paid} TGRID \
+         paid for that so far"
+    );
+    (*yields > 0).then_some(text)
+}
+
+/// What was saved of a job, in a few words.
+fn saved(checkpoint: &CheckpointView) -> String {
+    let span = |ms| Span::new(DurationMs::new(ms)).map_or(String::new(), |span| span.to_string());
+    let every = span(checkpoint.every_ms);
+    match (&checkpoint.saved, checkpoint.ran_ms, &checkpoint.package) {
+        (Some(at), Some(ran), _) => {
+            let at = Deadline::new(at.0).map(|at| format!(" at {at}")).unwrap_or_default();
+            format!("saved{at}, after {} of work; every {every}", span(ran / 1_000 * 1_000))
+        }
+        (_, _, Some(_)) => format!("goes on with that of another job; every {every}"),
+        (_, _, None) => format!("none yet; every {every}"),
+    }
 }
 
 fn find(session: &Session, job: JobId) -> Result<JobEntry, Failure> {
@@ -229,6 +256,9 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
         let weights = view.secret_weights.iter();
         rows.extend(weights.map(|id| ("weights", format!("secret, registered as {id}"))));
         rows.extend(view.promise.iter().map(|promise| ("promise", promise.sentence.clone())));
+        rows.extend(view.checkpoint.iter().map(|it| ("checkpoint", saved(it))));
+        let made_room = view.checkpoint.iter().filter_map(|it| made_room(it));
+        rows.extend(made_room.map(|text| ("room", text)));
         rows.extend(shown.turn.iter().map(|turn| ("turn", turn.to_string())));
         rows.extend(shown.eta.iter().map(|eta| ("time", eta.sentence.clone())));
         rows.extend(view.runs.iter().map(|run| ("run", run_words(run))));

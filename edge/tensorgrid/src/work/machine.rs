@@ -190,7 +190,7 @@ mod tests {
             features: Features::NONE,
         };
         let (cpu, gpus) = (device(DeviceKind::Cpu, 1), device(DeviceKind::Gpu, 2));
-        assert_eq!(slots(&[cpu.clone()]), 4);
+        assert_eq!(slots(std::slice::from_ref(&cpu)), 4);
         assert_eq!(slots(&[cpu.clone(), gpus.clone()]), 2);
         assert_eq!(slots(&[cpu, gpus, device(DeviceKind::Gpu, u16::MAX)]), 256);
     }

@@ -1,15 +1,19 @@
 //! One job, from its price to its result.
 
+mod error;
+
+pub(crate) use error::OrderError;
+
 use super::market::{Market, Quote, Urgency};
 use super::times::Times;
 use crate::files;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_agent::chance::Chance;
 use tg_agent::contents::PackageReader;
-use tg_agent::tensor_run::{TensorRunError, read_result, tensor_bytes, trace_salt};
+use tg_agent::tensor_run::{read_result, tensor_bytes, trace_salt};
 use tg_api::eta::EtaView;
 use tg_gateway::message::{EventList, Reply, Request, log_reader};
 use tg_gateway::package::{Results, Several, Whose, result_key_hash};
@@ -22,7 +26,6 @@ use tg_gateway::{
 use tg_ledger::{JobEntry, PieceEntry, ProgramEntry, Run, keys};
 use tg_net::PeerId;
 use tg_privacy::{ContentKey, Randomness, WrapPublic, WrapSecret};
-use tg_proof::court::CourtError;
 use tg_proof::court::hidden::{Committer, inputs_id};
 use tg_proof::court::secret;
 use tg_scheduler::catalogue::Catalogue;
@@ -33,9 +36,10 @@ use tg_tensor::{Model, Tensor};
 use tg_types::hash::{Tag, tagged};
 use tg_types::tx::{ARRAY_TASKS_MAX, ArrayTasks, PROGRAM_PIECES_MAX, ProgramPiece};
 use tg_types::{
-    AccountId, Action, Amount, Decode, DecodeError, DurationMs, Encode, Event, GenesisHash, Hash32,
-    JobId, JobSpec, Kind, Lane, List, Message, Name, Needs, PackageRef, ProgramFacts, Reason,
-    ResultKey, RunResult, SecretKey, StepJudge as _, Tick, Tier, Voucher, Work,
+    AccountId, Action, Amount, CheckpointPlan, CheckpointRef, Decode, DurationMs, Encode, Event,
+    GenesisHash, Hash32, JobId, JobSpec, Kind, Lane, List, Message, Needs, PackageRef,
+    ProgramFacts, Reason, ResultKey, RunResult, SecretKey, StepJudge as _, Tick, Tier, Voucher,
+    Work,
 };
 
 /// Bytes of a program's piece.
@@ -60,82 +64,6 @@ pub(crate) fn content_key(
 /// How long to wait before turning to another validator.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Why a job did not go through.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OrderError {
-    #[error(transparent)]
-    Gateway(#[from] GatewayError),
-    #[error(transparent)]
-    Package(#[from] PackageError),
-    #[error("an entry of the chain cannot be read")]
-    Decode(#[from] DecodeError),
-    #[error("no node offers its services")]
-    NoNode,
-    #[error(
-        "no accelerator is called {model}, in the catalogue or on any node; the nearest names are \
-         {near} (`tensorgrid catalogue` lists all)"
-    )]
-    ModelUnknown { model: Name, near: String },
-    #[error("the program has more than {PROGRAM_PIECES_MAX} pieces of {PIECE_BYTES} bytes")]
-    ProgramLarge,
-    #[error("the price is more than an amount can be")]
-    Price,
-    #[error("a run is paid {least} at least")]
-    BidLow { least: Amount },
-    #[error("there are no random numbers")]
-    Random(#[from] files::FileError),
-    #[error("{path} cannot be read")]
-    Input { path: PathBuf, source: io::Error },
-    #[error("an output cannot be written")]
-    Write(#[source] files::FileError),
-    #[error("an output is named {name:?}, which is no path below a folder")]
-    OutputName { name: String },
-    #[error("the result is not what the provider committed to")]
-    OtherOutput,
-    #[error("an output cannot be read")]
-    Output(#[from] TensorRunError),
-    #[error("the inputs cannot be committed to")]
-    Hidden(#[from] CourtError),
-    #[error(
-        "validators verify a result for {most} microseconds at most, and this program's take \
-         longer; `--verify audit` or `sync` has it checked by other nodes instead"
-    )]
-    VerifiedTooLong { most: u64 },
-    #[error("commitments to inputs serve for one job, {jobs} were asked for")]
-    HiddenOnce { jobs: usize },
-    #[error("the job is not on record any more")]
-    Gone,
-    #[error("the job has no result")]
-    NoResult,
-}
-
-impl OrderError {
-    /// Whether a result is there and does not open, or is not what its provider committed to.
-    pub(crate) fn is_sealed(&self) -> bool {
-        match self {
-            Self::Package(error) | Self::Gateway(GatewayError::Package(error)) => error.is_wrong(),
-            Self::Output(TensorRunError::Package(error)) => error.is_wrong(),
-            Self::OtherOutput | Self::Output(_) => true,
-            Self::Gateway(_)
-            | Self::Decode(_)
-            | Self::NoNode
-            | Self::ModelUnknown { .. }
-            | Self::VerifiedTooLong { .. }
-            | Self::ProgramLarge
-            | Self::Price
-            | Self::BidLow { .. }
-            | Self::Random(_)
-            | Self::Input { .. }
-            | Self::Write(_)
-            | Self::OutputName { .. }
-            | Self::Hidden(_)
-            | Self::HiddenOnce { .. }
-            | Self::Gone
-            | Self::NoResult => false,
-        }
-    }
-}
-
 /// What is to be done.
 pub(crate) struct Order<'a> {
     /// What is to be computed.
@@ -150,6 +78,8 @@ pub(crate) struct Order<'a> {
     pub(crate) expires_after: DurationMs,
     /// By when it is to be promised, if it is.
     pub(crate) promise: Option<Tick>,
+    /// How often its state is saved, if it is.
+    pub(crate) checkpoint: Option<DurationMs>,
     /// Who keeps the key of what it reads.
     pub(crate) escrow: KeyEscrow,
     /// What it offers to be served sooner.
@@ -185,6 +115,8 @@ pub(crate) struct TaskOrder {
     pub(crate) limits: TaskLimits,
     /// Whether it asks for the provider's network.
     pub(crate) network: bool,
+    /// Its folder that is saved while it runs, if there is one.
+    pub(crate) checkpoint: Option<String>,
     /// Its input files by their paths.
     pub(crate) files: Vec<(String, TaskFile)>,
 }
@@ -288,6 +220,7 @@ impl TaskOrder {
             root: self.root.clone(),
             limits: self.limits,
             network: self.network,
+            checkpoint: self.checkpoint.as_deref().map(word).transpose()?,
             files: Several::new(files)?,
         };
         Ok((head, sources))
@@ -404,6 +337,7 @@ impl Order<'_> {
             run_max: self.run_max,
             expires_after: self.expires_after,
             promise: self.promise,
+            checkpoint: self.checkpoint.map(|every| CheckpointPlan { every, from: None }),
         }
     }
 }
@@ -482,7 +416,7 @@ impl Client<'_> {
             return Err(OrderError::HiddenOnce { jobs: count });
         }
         let (spec, voucher) = self.seal(order, quote).await?;
-        self.hand_in(vec![spec; count], voucher, quote, lane).await
+        self.hand_in(vec![spec; count], vec![voucher], quote, lane).await
     }
 
     /// Hands in so many tasks of an array, numbered from 0 on, in as few transactions as can be.
@@ -541,30 +475,53 @@ impl Client<'_> {
         Ok((JobSpec { tier, ..spec }, voucher))
     }
 
-    /// Hands in once more what was asked for before, at a new price. Its package is fetched from
-    /// validators that still keep it and given to all of them again. Tells also who keeps its key.
+    /// Hands in once more what was asked for before, at a new price, to go on where its state was
+    /// saved last, if that can be had. Packages are fetched from validators that still keep them
+    /// and given to all of them again. Tells also who keeps the key, and whether it goes on.
     pub(crate) async fn submit_again(
         &self,
-        spec: &JobSpec,
+        entry: &JobEntry,
         quote: &Quote,
-    ) -> Result<(JobId, KeyEscrow), OrderError> {
-        let package = self.gateway.package(&spec.package, spec.package_bytes).await?;
-        let escrow = package.head().escrow().ok_or(PackageError::Kind)?;
+    ) -> Result<(JobId, KeyEscrow, bool), OrderError> {
+        let spec = entry.spec.clone();
+        let (Kept { package, voucher }, escrow) =
+            self.keep_again(&spec.package, spec.package_bytes).await?;
+        let escrow = escrow.ok_or(PackageError::Kind)?;
+        let mut vouchers = vec![voucher];
+        let mut from = None;
+        if let Some(CheckpointRef { package, package_bytes }) = entry.begins_with()
+            && let Ok((kept, None)) = self.keep_again(&package, package_bytes).await
+        {
+            vouchers.push(kept.voucher);
+            from = entry.begins_with();
+        }
+        let PackageRef { id, bytes, .. } = package;
+        let checkpoint = spec.checkpoint.map(|plan| CheckpointPlan { from, ..plan });
+        let (pay, package_bytes) = (quote.charges.pay, bytes);
+        // What was promised before is over.
+        let spec = JobSpec { package: id, package_bytes, pay, promise: None, checkpoint, ..spec };
+        let jobs = self.hand_in(vec![spec], vouchers, quote, Lane::FIRST).await?;
+        Ok((jobs.first().copied().ok_or(OrderError::Gone)?, escrow, from.is_some()))
+    }
+
+    /// Has a package kept again by all validators; tells also who keeps its key.
+    async fn keep_again(
+        &self,
+        id: &Hash32,
+        bytes: u64,
+    ) -> Result<(Kept, Option<KeyEscrow>), OrderError> {
+        let package = self.gateway.package(id, bytes).await?;
+        let escrow = package.head().escrow();
         let kept = self.gateway.keep_again(&package).await;
         package.release().await;
-        let Kept { package: PackageRef { id, bytes, .. }, voucher } = kept?;
-        let (pay, spec) = (quote.charges.pay, spec.clone());
-        // What was promised before is over.
-        let spec = JobSpec { package: id, package_bytes: bytes, pay, promise: None, ..spec };
-        let jobs = self.hand_in(vec![spec], voucher, quote, Lane::FIRST).await?;
-        Ok((jobs.first().copied().ok_or(OrderError::Gone)?, escrow))
+        Ok((kept?, escrow))
     }
 
     /// Hands jobs in that are priced alike and share a package.
     async fn hand_in(
         &self,
         specs: Vec<JobSpec>,
-        voucher: Voucher,
+        vouchers: Vec<Voucher>,
         quote: &Quote,
         lane: Lane,
     ) -> Result<Vec<JobId>, OrderError> {
@@ -572,7 +529,7 @@ impl Client<'_> {
         let specs = List::new(specs).map_err(|_| OrderError::Price)?;
         let times = u64::try_from(count).unwrap_or(u64::MAX);
         let escrow_max = quote.charges.escrow.times(times).map_err(|_| OrderError::Price)?;
-        let vouchers = List::new(vec![voucher]).map_err(|_| OrderError::Price)?;
+        let vouchers = List::new(vouchers).map_err(|_| OrderError::Price)?;
         let action = Action::SubmitJobs { specs, escrow_max, vouchers };
         self.send_jobs(action, count, lane).await
     }

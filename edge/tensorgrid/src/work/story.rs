@@ -213,6 +213,7 @@ fn order<'a>(digit: &'a Digit, inputs: &'a [Tensor]) -> Order<'a> {
         run_max: DurationMs::new(5_000),
         expires_after: DurationMs::MINUTE,
         promise: None,
+        checkpoint: None,
         escrow: KeyEscrow::Validators,
         urgency: Urgency::Usual,
         secret: None,

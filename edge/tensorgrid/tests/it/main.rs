@@ -1,6 +1,7 @@
 //! End to end: the program itself, as a user starts it.
 #![expect(clippy::panic, reason = "a test that cannot go on says why")]
 
+mod checkpoints;
 mod doors;
 mod duties;
 mod float;

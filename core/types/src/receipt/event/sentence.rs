@@ -7,13 +7,11 @@ impl Event {
     /// What happened, for people.
     pub fn sentence(&self) -> String {
         match self {
-            Self::AccountCredited { account, amount } => {
-                format!("The genesis gave {amount} to {account}.")
-            }
-            Self::Transferred { from, to, amount } => format!("{from} paid {amount} to {to}."),
-            Self::Staked { .. } | Self::UnbondingStarted { .. } | Self::Unbonded { .. } => {
-                self.sentence_about_stake()
-            }
+            Self::AccountCredited { .. }
+            | Self::Transferred { .. }
+            | Self::Staked { .. }
+            | Self::UnbondingStarted { .. }
+            | Self::Unbonded { .. } => self.sentence_about_accounts(),
             Self::NodeRegistered { .. }
             | Self::NodeChanged { .. }
             | Self::NodeLeft { .. }
@@ -37,6 +35,9 @@ impl Event {
             | Self::CheckRefused { .. }
             | Self::TilesNotShown { .. }
             | Self::CheckMissed { .. } => self.sentence_about_work(),
+            Self::CheckpointSaved { .. } | Self::YieldAsked { .. } | Self::RunYielded { .. } => {
+                self.sentence_about_checkpoints()
+            }
             Self::KeyLacked { .. } | Self::CheckExcused { .. } | Self::ResultUnchecked { .. } => {
                 self.sentence_about_keys()
             }
@@ -74,10 +75,14 @@ impl Event {
         }
     }
 
-    /// The sentence of an event about stake.
+    /// The sentence of an event about an account and its stake.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
-    fn sentence_about_stake(&self) -> String {
+    fn sentence_about_accounts(&self) -> String {
         match self {
+            Self::AccountCredited { account, amount } => {
+                format!("The genesis gave {amount} to {account}.")
+            }
+            Self::Transferred { from, to, amount } => format!("{from} paid {amount} to {to}."),
             Self::Staked { account, amount } => format!("{account} put {amount} at stake."),
             Self::UnbondingStarted { account, amount, due } => {
                 format!("{account} called back {amount} of stake, released at {due}.")
@@ -186,6 +191,25 @@ impl Event {
             Self::ResultUnchecked { job, owner } => {
                 format!("The result of job {job} was not checked: {owner} withheld the key.")
             }
+            _ => String::new(),
+        }
+    }
+
+    /// The sentence of an event about saved states, and runs that make room.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
+    fn sentence_about_checkpoints(&self) -> String {
+        match self {
+            Self::CheckpointSaved { job, node, ran, .. } => {
+                format!("Node {node} saved the state of job {job} after {ran} of work.")
+            }
+            Self::YieldAsked { job, node, to, by } => format!(
+                "Node {node} was asked to end its run of job {job} until {by}, to make room for \
+                 job {to}, which offers more."
+            ),
+            Self::RunYielded { job, node, to, ran, paid, .. } => format!(
+                "Job {job} made room on node {node} for job {to}, which offers more, after a run \
+                 of {ran} that was paid {paid}; it goes on where it stopped."
+            ),
             _ => String::new(),
         }
     }

@@ -277,6 +277,7 @@ impl Load<'_> {
             run_max: DurationMs::HOUR,
             expires_after: DurationMs::HOUR,
             promise: None,
+            checkpoint: None,
         };
         let vouchers = List::new(vec![self.voucher(&spec)]).expect("one voucher");
         let tasks = ArrayTasks { first: 0, count: TASKS };

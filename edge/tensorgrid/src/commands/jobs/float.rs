@@ -56,6 +56,7 @@ pub(super) fn what(
         root: Root::Onnx,
         limits,
         network: false,
+        checkpoint: None,
         files: vec![(MODEL_FILE.to_owned(), TaskFile::Bytes(bytes.into()))],
     };
     Ok(What::Float { model: Box::new(model), inputs, order: Box::new(order), outputs })

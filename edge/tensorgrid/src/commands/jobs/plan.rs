@@ -25,6 +25,7 @@ use tg_jobfile::{
 };
 use tg_scheduler::catalogue::{Catalogue, Unclear, Wanted};
 use tg_tensor::{Model, Tensor};
+use tg_types::checkpoint::CHECKPOINT_EVERY_MIN;
 use tg_types::{Amount, DeviceKind, DurationMs, Features, Name, Needs, Tick, Tier};
 
 /// How long a run may take unless something else is asked for.
@@ -38,6 +39,9 @@ const LIMITS: TaskLimits =
 /// with them, on the cores of an ordinary machine. Its outputs are all it writes.
 const FLOAT_LIMITS: TaskLimits =
     TaskLimits { memory_mib: 2_048, disk_mib: 64, cpu_milli: 4_000, pids: 256 };
+
+/// How often the state of a command is saved unless something else is asked for.
+const CHECKPOINT_EVERY: DurationMs = DurationMs::new(10 * 60_000);
 
 /// The largest job file.
 const FILE_BYTES_MAX: u64 = tg_jobfile::BYTES_MAX as u64;
@@ -59,6 +63,8 @@ pub(crate) struct Plan {
     pub(crate) within: DurationMs,
     /// By when it is to be promised, if it is.
     pub(crate) promise: Option<Tick>,
+    /// How often its state is saved, if it is.
+    pub(crate) checkpoint: Option<DurationMs>,
     /// The most it may cost.
     pub(crate) budget_max: Option<Amount>,
     /// Who keeps the key of what it reads.
@@ -157,6 +163,7 @@ impl Plan {
             root,
             limits,
             network: options.network,
+            checkpoint: checkpoint_path(options.checkpoint.as_deref())?,
             files,
         };
         let what = What::Task { order: Box::new(order), outputs: Vec::new() };
@@ -185,6 +192,7 @@ impl Plan {
             run_max: options.run_max.map_or(RUN_MAX, |span| span.get()),
             within: within(options, None)?,
             promise: promise(options, None)?,
+            checkpoint: saved_every(options, None),
             budget_max: None,
             escrow: options.key_escrow.map_or(KeyEscrow::Validators, kept_by),
             urgency: urgency(options, None),
@@ -212,7 +220,10 @@ impl Plan {
             Work::Task(_) if options.float => {
                 return Err(Failure::misuse("--float is for models", "leave --float out"));
             }
-            Work::Task(task) => (what_of_task(task, &file, folder)?, Tier::Trusted),
+            Work::Task(task) => {
+                let what = what_of_task(task, &file, folder, options.checkpoint.as_deref())?;
+                (what, Tier::Trusted)
+            }
         };
         let verify = file.verify.and_then(tg_jobfile::Verify::tier);
         let typed = options.verify.map(|name| name.0);
@@ -223,6 +234,7 @@ impl Plan {
             run_max: file.run_max.or(options.run_max).map_or(RUN_MAX, |span| span.get()),
             within: within(options, Some(&file))?,
             promise: promise(options, Some(&file))?,
+            checkpoint: saved_every(options, Some(&file)),
             budget_max: file.budget_max,
             escrow: options.key_escrow.or(file.key_escrow).map_or(KeyEscrow::Validators, kept_by),
             urgency: urgency(options, file.priority),
@@ -236,6 +248,7 @@ impl Plan {
     fn checked(mut self, public: Option<Public>) -> Result<Self, Failure> {
         self.needs = named(self.needs)?;
         self.check_promise()?;
+        self.check_checkpoint()?;
         if self.has_secret {
             return self.with_secret();
         }
@@ -295,6 +308,27 @@ impl Plan {
         }
     }
 
+    /// Refuses checkpoints of what cannot go on from one.
+    fn check_checkpoint(&self) -> Result<(), Failure> {
+        let Some(every) = self.checkpoint else { return Ok(()) };
+        if !matches!(self.what, What::Task { .. }) {
+            let what = "a model is run from its beginning; only commands have checkpoints";
+            return Err(Failure::misuse(what, "leave the checkpoint out"));
+        }
+        if self.tier != Tier::Trusted {
+            return Err(Failure::misuse(
+                "nobody can tell whether a checkpoint is right, so a job whose result is compared \
+                 cannot go on from one",
+                "use --verify none, or leave the checkpoint out",
+            ));
+        }
+        if every < CHECKPOINT_EVERY_MIN {
+            let what = "checkpoints are five seconds apart at least";
+            return Err(Failure::misuse(what, "give a longer --checkpoint-every"));
+        }
+        Ok(())
+    }
+
     /// What a proof that hides its data takes, if it asks for one.
     pub(crate) fn hiding(&self) -> Option<String> {
         match &self.what {
@@ -315,6 +349,7 @@ impl Plan {
             run_max: self.run_max,
             expires_after: self.within,
             promise: self.promise,
+            checkpoint: self.checkpoint,
             escrow: self.escrow,
             urgency: self.urgency,
             secret: self.secret,
@@ -402,6 +437,24 @@ fn promise(options: &JobOptions, file: Option<&JobFile>) -> Result<Option<Tick>,
     now().plus(within.get()).map(Some).map_err(|_| none())
 }
 
+/// How often the state of a job is saved, if it is.
+fn saved_every(options: &JobOptions, file: Option<&JobFile>) -> Option<DurationMs> {
+    let stated = file.and_then(|file| file.checkpoint.as_ref());
+    if stated.is_none() && options.checkpoint.is_none() {
+        return None;
+    }
+    let every = options.checkpoint_every.or(stated.and_then(|stated| stated.every));
+    Some(every.map_or(CHECKPOINT_EVERY, |span| span.get()))
+}
+
+/// The folder that is saved, checked.
+fn checkpoint_path(path: Option<&str>) -> Result<Option<String>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let checked = tg_sandbox::CheckpointPath::new(path);
+    checked.map_err(|error| Failure::misuse(error.to_string(), "name it /ckpt, for example"))?;
+    Ok(Some(path.to_owned()))
+}
+
 /// What a model's job is, and how surely it is done unless something is said.
 fn what_of_model(
     stated: &tg_jobfile::Model,
@@ -446,7 +499,14 @@ fn limits(
     }
 }
 
-fn what_of_task(task: &tg_jobfile::Task, file: &JobFile, folder: &Path) -> Result<What, Failure> {
+fn what_of_task(
+    task: &tg_jobfile::Task,
+    file: &JobFile,
+    folder: &Path,
+    checkpoint: Option<&str>,
+) -> Result<What, Failure> {
+    let stated = file.checkpoint.as_ref().map(|stated| stated.path.as_str());
+    let checkpoint = checkpoint_path(checkpoint.or(stated))?;
     let mut files = Vec::new();
     for (name, path) in &task.inputs {
         gather(&folder.join(path.as_str()), name.as_str(), &mut files)?;
@@ -465,6 +525,7 @@ fn what_of_task(task: &tg_jobfile::Task, file: &JobFile, folder: &Path) -> Resul
         root,
         limits,
         network: task.network,
+        checkpoint,
         files,
     };
     let outputs = task.outputs.iter().map(|(path, here)| {

@@ -1,6 +1,6 @@
 //! `resume`: a job that was stopped, failed or expired is handed in again. Its sealed package is
 //! still with the validators, so nothing has to be read or sealed anew, and nobody needs the files
-//! it was made of. It begins at its beginning: this version keeps no checkpoints.
+//! it was made of. It goes on where its state was saved last, or begins at its beginning.
 
 use super::{find, why::program_facts};
 use crate::{
@@ -29,6 +29,8 @@ struct Resumed {
     from: Text<JobId>,
     /// What is locked for it at most.
     escrow: Tgrid,
+    /// Whether it goes on from a checkpoint.
+    goes_on: bool,
 }
 
 /// `resume`
@@ -42,16 +44,22 @@ pub(super) fn resume(
     refuse(session, from, &entry)?;
     let hint = "packages are kept for a while only; hand it in anew with `tensorgrid run`";
     let handed_in = session.runtime.block_on(hand_in(session, &entry));
-    let (job, escrow, quote) = handed_in.or_fail("the job cannot be handed in again", hint)?;
-    let resumed = Resumed { job: Text(job), from: Text(from), escrow: Tgrid(quote.charges.escrow) };
+    let ((job, kept_by, goes_on), quote) =
+        handed_in.or_fail("the job cannot be handed in again", hint)?;
+    let escrow = Tgrid(quote.charges.escrow);
+    let resumed = Resumed { job: Text(job), from: Text(from), escrow, goes_on };
+    if !goes_on && entry.begins_with().is_some() {
+        printer.say(format_args!("Validators do not keep its checkpoint any more."));
+    }
     printer.result(&resumed, || {
         format!(
-            "Job {job} does the work of {from}, from its beginning; {} TGRID are locked.\n\
+            "Job {job} does the work of {from}, {}; {} TGRID are locked.\n\
              `tensorgrid cp {job}` gets the result.\n",
+            if goes_on { "from where it was saved last" } else { "from its beginning" },
             resumed.escrow
         )
     });
-    if escrow == KeyEscrow::None {
+    if kept_by == KeyEscrow::None {
         printer.say(format_args!(
             "Nobody but you has the key of its data: `tensorgrid keys {job}` hands it out."
         ));
@@ -86,11 +94,10 @@ fn refuse(session: &Session, job: JobId, entry: &JobEntry) -> Result<(), Failure
 async fn hand_in(
     session: &Session,
     entry: &JobEntry,
-) -> Result<(JobId, KeyEscrow, Quote), OrderError> {
+) -> Result<((JobId, KeyEscrow, bool), Quote), OrderError> {
     let facts = program_facts(session, entry).await?;
     let market = Market::look(&session.gateway).await?;
     let quote = market.quote(&entry.spec, facts.as_ref(), Urgency::Usual)?;
     let client = Client { gateway: &session.gateway, key: &session.key };
-    let (job, escrow) = client.submit_again(&entry.spec, &quote).await?;
-    Ok((job, escrow, quote))
+    Ok((client.submit_again(entry, &quote).await?, quote))
 }

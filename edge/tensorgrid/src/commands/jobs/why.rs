@@ -41,6 +41,9 @@ struct Why {
     /// What was promised of it, if somebody asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     promise: Option<PromiseView>,
+    /// The job whose run was asked to make room for it, if one was and it still waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<Text<JobId>>,
     /// How it ended, if it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<Standing>,
@@ -128,8 +131,10 @@ fn why_job(session: &Session, job: JobId, printer: &Printer) -> Result<Exit, Fai
     let all = if entry.status.is_final() { Vec::new() } else { jobs(session)? };
     let (turn, eta) = (Turn::among(&entry, &all), eta(session, &entry, &all)?);
     let (job, promise) = (Text(job), PromiseView::of(&entry));
+    let waits_for = entry.waits_for.filter(|_| entry.queue_place.is_some()).map(Text);
     let gpus = gpus(&entry.spec.needs);
-    let why = Why { job, status, explained, gpus, turn, eta, promise, ended, needs_owner };
+    let why =
+        Why { job, status, explained, gpus, turn, eta, promise, waits_for, ended, needs_owner };
     printer.result(&why, || {
         let WhyView { fitting, removed, change } = &why.explained;
         let mut text = format!("The job is {}. ", why.status);
@@ -153,6 +158,10 @@ fn why_job(session: &Session, job: JobId, printer: &Printer) -> Result<Exit, Fai
         }
         if let Some(eta) = &why.eta {
             text.push_str(&format!("Time: {}.\n", eta.sentence));
+        }
+        if let Some(other) = &why.waits_for {
+            let line = format!("Job {other}, which offers less, was asked to make room for it.\n");
+            text.push_str(&line);
         }
         if why.needs_owner {
             text.push_str(&format!(

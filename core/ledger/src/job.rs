@@ -254,8 +254,8 @@ pub(crate) fn cancel(session: &mut Session<'_>, call: &Call, job: &JobId) -> Res
 }
 
 /// A job's date has come: one without a result expires, a closed one is forgotten. One whose result
-/// is being checked goes on, and so does one whose result is owed; these steps have dates of their
-/// own.
+/// is being checked goes on, and so does one whose result is owed, and one that runs and is saved,
+/// since its state would outlast what was locked for it; these steps have dates of their own.
 pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Stop> {
     let Some(entry) = session.tables.jobs.get(job.as_bytes())?.cloned() else {
         return Ok(());
@@ -264,7 +264,8 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
         return forget(session, job, &entry);
     }
     let is_judged = entry.status == JobStatus::Checking || entry.status == JobStatus::Disputed;
-    if is_judged || entry.is_owed() {
+    let is_saved = entry.spec.checkpoint.is_some() && entry.live().next().is_some();
+    if is_judged || is_saved || entry.is_owed() {
         let later = session.env.tick.plus(session.params.jobs.answer_within)?;
         return due::add(session, later, DueItem::CloseJob { job: *job });
     }

@@ -231,20 +231,20 @@ impl Forecast {
         self.times.get(&class).map(|expected| expected.time)
     }
 
-    /// How long a run takes wherever it is: the mean of the logarithms of what is known.
+    /// How long a run takes wherever it is: the time in the middle of what is known.
     pub fn anywhere(&self) -> Option<DurationMs> {
-        let mean = mean(self.times.values())?;
-        Some(DurationMs::new(times_power(1, mean)))
+        let middle = middle(self.times.values())?;
+        Some(DurationMs::new(times_power(1, middle)))
     }
 
-    /// How far classes are ahead of the mean of all that are known.
+    /// How far classes are ahead of the middle of all that are known.
     pub fn paces(&self) -> Paces {
         let counted = || self.times.iter().filter(|(_, expected)| expected.counts);
-        let Some(mean) = mean(counted().map(|(_, expected)| expected)) else {
+        let Some(middle) = middle(counted().map(|(_, expected)| expected)) else {
             return Paces::default();
         };
         let steps = |Expected { time, voices, .. }: &Expected| {
-            let ahead = (mean - log2(time.get())) / (SIXTEENTHS_PER_STEP * SIXTEENTH);
+            let ahead = (middle - log2(time.get())) / (SIXTEENTHS_PER_STEP * SIXTEENTH);
             let voices = i64::try_from(*voices).unwrap_or(STEPS_MAX);
             let most = (STEPS_PER_VOICE * (voices + 1)).min(STEPS_MAX);
             i8::try_from(ahead.clamp(-most, most)).unwrap_or(0)
@@ -254,16 +254,18 @@ impl Forecast {
     }
 }
 
-/// The mean of the logarithms of some times; `None` if there are none.
-fn mean<'a>(times: impl Iterator<Item = &'a Expected>) -> Option<i64> {
-    let (sum, count) = times.fold((0_i64, 0_i64), |(sum, count), expected| {
-        (sum + log2(expected.time.get()), count + 1)
-    });
-    sum.checked_div(count)
+/// The logarithm in the middle of those of some times; `None` if there are none. A class for which
+/// somebody makes up any time moves it no further than to its neighbour.
+fn middle<'a>(times: impl Iterator<Item = &'a Expected>) -> Option<i64> {
+    let mut logarithms: Vec<i64> = times.map(|expected| log2(expected.time.get())).collect();
+    logarithms.sort_unstable();
+    let last = logarithms.len().checked_sub(1)?;
+    let (low, high) = (logarithms.get(last / 2)?, logarithms.get(logarithms.len() / 2)?);
+    Some((low + high) / 2)
 }
 
-/// By how many steps of a quarter of an octave classes are faster for some work than the mean of
-/// all classes that have been tried. A class that has not been is taken to be as fast as the mean.
+/// By how many steps of a quarter of an octave classes are faster for some work than the middle of
+/// all classes that have been tried. A class that has not been is taken to be as fast as that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paces {
     /// By class; those that are left out are in the middle.

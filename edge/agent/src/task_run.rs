@@ -290,11 +290,10 @@ impl Workshop {
         check_room(&bench.0, &head)?;
         let placed = put_in_place(&bench.0, &head, inputs)?;
         let mut task = self.task(&bench.0, &head, placed, order.wall)?;
-        if let Some(number) = order.number.filter(|_| head.root != Root::Onnx) {
-            task.environment.insert(TASK_VARIABLE.to_owned(), number.to_string());
-        }
-        if let Some(gpu) = order.gpu.as_ref().filter(|_| head.root != Root::Onnx) {
-            give(&mut task, gpu, &bench.0)?;
+        if head.root != Root::Onnx {
+            let number = order.number.map(|number| (TASK_VARIABLE.to_owned(), number.to_string()));
+            task.environment.extend(number);
+            order.gpu.as_ref().map_or(Ok(()), |gpu| give(&mut task, gpu, &bench.0))?;
         }
         let unpacked = keeping.begins_with.take().filter(|_| task.checkpoint.is_some());
         let unpacked = unpacked.and_then(|mut from| begin_with(&mut from, &bench.0, &order.name));
@@ -321,8 +320,8 @@ impl Workshop {
         let outcome = ran?;
         if stop.is_asked() && task.checkpoint.is_some() {
             // However it ended, it goes on: whoever has finished says so again at once.
-            let state = kept.map(|kept| self.last_state(&kept, &order.name)).transpose()?;
-            return Ok(TaskEnd::Yielded(state.flatten()));
+            let state = kept.and_then(|kept| self.last_state(&kept, &order.name));
+            return Ok(TaskEnd::Yielded(state));
         }
         let (files, outputs) = list(outcome.outputs?)?;
         let mut enforced = outcome.enforced.lines().join("\n").into_bytes();
@@ -343,9 +342,15 @@ impl Workshop {
         }))
     }
 
-    /// The state of a task whose program has ended.
-    fn last_state(&self, kept: &KeptFolder, name: &str) -> Result<Option<Staged>, TaskRunError> {
-        stage(kept, CHECKPOINT_MAX, self.place_for_saving(&format!("{name}-last"))?)
+    /// The state of a task whose program has ended. What cannot be saved once more was saved
+    /// before, or is lost.
+    fn last_state(&self, kept: &KeptFolder, name: &str) -> Option<Staged> {
+        let place = self.place_for_saving(&format!("{name}-last"));
+        let state = place.and_then(|place| stage(kept, CHECKPOINT_MAX, place));
+        let state = state.inspect_err(|error| {
+            tracing::warn!(%error, name, "the last state was not saved");
+        });
+        state.ok().flatten()
     }
 
     /// A place for a copy of what a task keeps.

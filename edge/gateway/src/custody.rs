@@ -128,12 +128,13 @@ async fn sweep(
             let last = open.and_then(|entry| entry.saved).map(|last| last.checkpoint.package);
             let last = last.map(|id| BlobId::new(*id.as_bytes()));
             if let Some(before) = note_saved(saved, *job, last) {
-                keeper.supersede(&before, now);
+                keeper.supersede(&before, *job, now);
             }
             let Some(entry) = entry else { continue };
             let until = entry.closed.map_or(later(entry.expires, span), |end| later(end, span));
             for package in packages(&entry) {
                 keeper.name(&package, until);
+                keeper.claim(&package, *job);
             }
         }
     }

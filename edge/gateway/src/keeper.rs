@@ -6,7 +6,7 @@
 use crate::package::PACKAGE_BYTES_MAX;
 use std::collections::BTreeMap;
 use tg_net::{BlobId, PeerId, ROOM_LEFT_BYTES};
-use tg_types::{DurationMs, Tick};
+use tg_types::{DurationMs, JobId, Tick};
 
 /// How long a package is kept that nothing on chain names, and by how much that is extended for
 /// those who hand it in again.
@@ -72,6 +72,16 @@ struct Held {
     is_here: bool,
     /// Who handed it in and what it takes credit of, as long as nothing on chain names it.
     on_credit: Option<(Place, PeerId)>,
+    named_by: NamedBy,
+}
+
+/// Which jobs name a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NamedBy {
+    Nobody,
+    One(JobId),
+    /// More than one, or it is not known.
+    Several,
 }
 
 /// Whether there is room for a package.
@@ -117,7 +127,8 @@ impl Keeper {
         self.credit.insert(debtor, of_peer + bytes);
         let until_max = later(until, UNNAMED_KEPT);
         let on_credit = Some(debtor);
-        self.held.insert(id, Held { bytes, until, until_max, is_here: false, on_credit });
+        let (is_here, named_by) = (false, NamedBy::Nobody);
+        self.held.insert(id, Held { bytes, until, until_max, is_here, on_credit, named_by });
         Room::Made
     }
 
@@ -148,7 +159,8 @@ impl Keeper {
     /// Takes in what was kept before this process began.
     pub(crate) fn adopt(&mut self, id: BlobId, bytes: u64, until: Tick) {
         let until_max = later(until, UNNAMED_KEPT);
-        let held = Held { bytes, until, until_max, is_here: true, on_credit: None };
+        let (is_here, on_credit, named_by) = (true, None, NamedBy::Several);
+        let held = Held { bytes, until, until_max, is_here, on_credit, named_by };
         self.held.entry(id).or_insert(held);
     }
 
@@ -161,10 +173,23 @@ impl Keeper {
         self.repay(debtor, bytes);
     }
 
-    /// Something newer has taken a package's place: it is kept for a moment only, for whoever reads
-    /// it now.
-    pub(crate) fn supersede(&mut self, id: &BlobId, now: Tick) {
-        if let Some(held) = self.held.get_mut(id) {
+    /// A job names a package. What several name, or was kept before this process began, is nobody's
+    /// alone: anybody may name what another has handed in.
+    pub(crate) fn claim(&mut self, id: &BlobId, job: JobId) {
+        let Some(held) = self.held.get_mut(id) else { return };
+        held.named_by = match held.named_by {
+            NamedBy::Nobody => NamedBy::One(job),
+            NamedBy::One(other) if other == job => NamedBy::One(job),
+            NamedBy::One(_) | NamedBy::Several => NamedBy::Several,
+        };
+    }
+
+    /// Something newer has taken a package's place for the only job that names it: it is kept for a
+    /// moment, for whoever reads it now.
+    pub(crate) fn supersede(&mut self, id: &BlobId, job: JobId, now: Tick) {
+        if let Some(held) = self.held.get_mut(id)
+            && held.named_by == NamedBy::One(job)
+        {
             held.until = held.until.min(later(now, UNNAMED_KEPT));
         }
     }
@@ -210,7 +235,7 @@ mod tests {
     use super::{Credit, Keeper, Room, UNNAMED_KEPT, later};
     use crate::package::PACKAGE_BYTES_MAX;
     use tg_net::{BlobId, PeerId, ROOM_LEFT_BYTES};
-    use tg_types::{SecretKey, Tick};
+    use tg_types::{JobId, SecretKey, Tick};
 
     const CREDIT: Credit = Credit::IN_MEMORY;
 
@@ -240,17 +265,32 @@ mod tests {
         assert!(keeper.held.is_empty() && keeper.credit.is_empty());
     }
 
+    /// Goal: a checkpoint that was replaced goes soon, and nobody can have another's package given
+    /// up by naming it. Method: one package each that one job names, that two name, and that was
+    /// there before.
     #[test]
-    fn package_that_was_superseded_goes_soon_and_never_later_than_before() {
+    fn package_is_superseded_only_by_the_one_job_that_names_it() {
         let mut keeper = Keeper::default();
         let (now, soon) = (Tick::ZERO, later(Tick::ZERO, UNNAMED_KEPT));
-        keeper.adopt(blob(1), 10, later(soon, UNNAMED_KEPT));
-        keeper.adopt(blob(2), 10, Tick::new(1));
-        for number in 1..=3 {
-            keeper.supersede(&blob(number), now);
+        let (own, other) = (JobId::new([1; 32]), JobId::new([2; 32]));
+        let late = later(soon, UNNAMED_KEPT);
+        for number in 1..=2 {
+            assert_eq!(keeper.reserve(peer(1), blob(number), 10, now, CREDIT), Room::Made);
+            keeper.name(&blob(number), late);
+            keeper.claim(&blob(number), own);
         }
-        assert_eq!(keeper.expire(Tick::new(1)), [blob(2)]);
+        keeper.claim(&blob(2), other);
+        keeper.adopt(blob(3), 10, late);
+        keeper.claim(&blob(3), own);
+        for number in 1..=4 {
+            keeper.supersede(&blob(number), other, now);
+        }
+        assert!(keeper.expire(soon).is_empty(), "it is another's");
+        for number in 1..=4 {
+            keeper.supersede(&blob(number), own, now);
+        }
         assert_eq!(keeper.expire(soon), [blob(1)]);
+        assert_eq!(keeper.expire(late), [blob(2), blob(3)]);
     }
 
     #[test]

@@ -33,6 +33,7 @@
 //!     };
 //!     let stop = Stop::new()?; // a clone of it ends the run from any thread: `stop.stop()`
 //!     let outcome = sandbox.run(&task, &stop, &mut |event| match event {
+//!         Event::Prepared { folder } => println!("saved from {folder:?}"),
 //!         Event::Started { enforced } => println!("at level {}", enforced.level),
 //!         Event::Said { stream, bytes } => println!("{stream:?}: {}", bytes.len()),
 //!     })?;

@@ -23,7 +23,6 @@ use super::row::{QueueKey, QueueRow};
 use super::run::speaker;
 use super::save::{self, SavedState};
 use super::{fleet, settle};
-use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Fail, Stop};
 use crate::list::{self, LIST_PAGE_MAX, ListOf};
 use crate::session::{Call, Session};
@@ -37,6 +36,9 @@ const LOOKED_MAX: u64 = LIST_PAGE_MAX;
 
 /// Waiting jobs of a row for which a block looks for room.
 const WAITING_PER_ROW_MAX: u64 = 8;
+
+/// Nodes that are held against the rules for waiting jobs in a block.
+const FITS_MAX: usize = 2_048;
 
 /// A run that must end so soon is not worth stopping: this many times what stopping it takes.
 const REST_MIN: u64 = 2;
@@ -108,7 +110,6 @@ pub(crate) fn ask_all(session: &mut Session<'_>) -> Result<(), Stop> {
     }
     let within = session.params.jobs.yields.within;
     let by = session.env.tick.plus(within)?;
-    due::load_dates(session, &[by])?;
     let from = if (head.first..head.next).contains(&head.at) { head.at } else { head.first };
     let to = (from / LOOKED_MAX + 1).saturating_mul(LOOKED_MAX).min(head.next);
     let mut runs = candidates(session, from, to)?;
@@ -119,10 +120,14 @@ pub(crate) fn ask_all(session: &mut Session<'_>) -> Result<(), Stop> {
     let Some(least) = runs.iter().map(|run| run.row.octave()).min() else { return Ok(()) };
     let least = least.saturating_add(session.params.jobs.yields.octaves);
     let mut left = session.params.jobs.yields.per_block_max;
-    for job in waiting(session, least)? {
-        if left == 0 || runs.is_empty() {
+    let mut fits_left = FITS_MAX;
+    let waiting = waiting(session, least)?;
+    load_hosts(session, &runs)?;
+    for job in waiting {
+        if left == 0 || runs.is_empty() || fits_left < runs.len() {
             break;
         }
+        fits_left -= runs.len();
         let found = find(session, &job, &runs)?;
         if let Some(place) = found {
             let run = runs.remove(place);
@@ -176,20 +181,30 @@ fn may_yield(session: &Session<'_>, entry: &JobEntry, run: &Run) -> bool {
 /// Waiting jobs whose offers are in this octave or above and for which nobody yields yet, whoever's
 /// turn it is first.
 fn waiting(session: &mut Session<'_>, least: u8) -> Result<Vec<JobId>, Stop> {
-    let mut ids = Vec::new();
-    for row in QueueRow::all().filter(|row| row.octave() >= least) {
-        let head = list::skip_holes(session, ListOf::Queue(row))?;
+    let rows: Vec<QueueRow> = QueueRow::all().filter(|row| row.octave() >= least).collect();
+    let heads: Vec<StateKey> =
+        rows.iter().map(|row| keys::list_head(ListOf::Queue(*row))).collect();
+    session.require(&heads)?;
+    let (mut parts, mut pages) = (Vec::new(), Vec::new());
+    for row in rows {
+        // Placing has passed over what is gone at the front.
+        let head = list::head(session, ListOf::Queue(row))?;
         let to = head.first.saturating_add(WAITING_PER_ROW_MAX).min(head.next);
         if head.first == to {
             continue;
         }
-        let pages = head.first / LIST_PAGE_MAX..to.div_ceil(LIST_PAGE_MAX);
-        let pages: Vec<_> = pages.map(|page| (ListOf::Queue(row), page)).collect();
-        list::load_pages(session, &pages)?;
-        let listed = list::range(session, ListOf::Queue(row), head.first..to)?;
+        let of_row = head.first / LIST_PAGE_MAX..to.div_ceil(LIST_PAGE_MAX);
+        pages.extend(of_row.map(|page| (ListOf::Queue(row), page)));
+        parts.push((row, head.first..to));
+    }
+    list::load_pages(session, &pages)?;
+    let mut ids = Vec::new();
+    for (row, places) in parts {
+        let listed = list::range(session, ListOf::Queue(row), places)?;
         ids.extend(listed.into_iter().map(|(_, id)| JobId::new(id)));
     }
     place::load_waiting(session, &ids)?;
+    load_awaited(session, &ids)?;
     let mut found: Vec<(QueueKey, JobId)> = Vec::new();
     for job in ids {
         let entry = super::known(session, &job)?;
@@ -201,10 +216,33 @@ fn waiting(session: &mut Session<'_>, least: u8) -> Result<Vec<JobId>, Stop> {
     Ok(found.into_iter().map(|(_, job)| job).collect())
 }
 
+/// Loads all jobs that were asked to yield for these at once: what is loaded one by one makes a
+/// block be executed again each time.
+fn load_awaited(session: &mut Session<'_>, jobs: &[JobId]) -> Result<(), Stop> {
+    let mut others = Vec::new();
+    for job in jobs {
+        let other = session.tables.jobs.get(job.as_bytes())?.and_then(|entry| entry.waits_for);
+        others.extend(other.filter(|other| !session.tables.jobs.has(other.as_bytes())));
+    }
+    let others: Vec<StateKey> = others.iter().map(keys::job).collect();
+    session.require(&others)
+}
+
+/// Loads the nodes of these runs and the stakes of their owners at once.
+fn load_hosts(session: &mut Session<'_>, runs: &[Candidate]) -> Result<(), Stop> {
+    let nodes: Vec<StateKey> = runs.iter().map(|run| keys::node(&run.node)).collect();
+    session.require(&nodes)?;
+    let mut stakes = Vec::new();
+    for run in runs {
+        let owner = session.tables.nodes.get(run.node.as_bytes())?.map(|node| node.owner);
+        stakes.extend(owner.map(|owner| keys::stake(&owner)));
+    }
+    session.require(&stakes)
+}
+
 /// Whether somebody yields for a job already.
 fn is_awaited(session: &mut Session<'_>, job: &JobId, entry: &JobEntry) -> Result<bool, Stop> {
     let Some(other) = entry.waits_for else { return Ok(false) };
-    session.require(&[keys::job(&other)])?;
     let other = session.tables.jobs.get(other.as_bytes())?;
     let yields = |run: &Run| run.state == RunState::Placed && run.yields_to == Some(*job);
     Ok(other.is_some_and(|other| other.live().any(yields)))
@@ -218,8 +256,6 @@ fn find(session: &mut Session<'_>, job: &JobId, runs: &[Candidate]) -> Result<Op
     }
     let most = entry.row.octave().checked_sub(session.params.jobs.yields.octaves);
     let Some(most) = most else { return Ok(None) };
-    let nodes: Vec<StateKey> = runs.iter().map(|run| keys::node(&run.node)).collect();
-    session.require(&nodes)?;
     for (place, run) in runs.iter().enumerate().filter(|(_, run)| run.row.octave() <= most) {
         if would_take(session, (job, &entry), run)? {
             return Ok(Some(place));
@@ -279,19 +315,19 @@ fn fits(
     Ok(fits.then(|| Fit { class: offer.class_for(spec) }))
 }
 
-/// Asks a run to yield until then.
+/// Asks a run to yield until then. Its own date stays: a node that cannot yield so soon, because it
+/// fetches, seals or hands over, goes on, and the better offer waits as it did before.
 fn ask(session: &mut Session<'_>, run: &Candidate, to: &JobId, by: Tick) -> Result<(), Stop> {
     let mut entry = super::known(session, &run.job)?;
     entry.yields = entry.yields.saturating_add(1);
     let Some(placed) = entry.run_of(&run.node) else { return Ok(()) };
     placed.yields_to = Some(*to);
-    placed.deadline = placed.deadline.min(by);
     session.tables.jobs.put(run.job.as_bytes(), Some(entry))?;
     let mut waiting = super::known(session, to)?;
     waiting.waits_for = Some(run.job);
     session.tables.jobs.put(to.as_bytes(), Some(waiting))?;
     session.emit(Event::YieldAsked { job: run.job, node: run.node, to: *to, by });
-    due::add(session, by, DueItem::JobStep { job: run.job })
+    Ok(())
 }
 
 /// What a run that yields leaves, and what it is paid.
@@ -354,7 +390,10 @@ pub(crate) fn yield_run(
         Vouched::by(session, vouchers).check(checkpoint.package_ref())?;
     }
     let now = session.env.tick;
-    let span = now.since(run.begun).unwrap_or(DurationMs::ZERO);
+    // What nobody can go on with is not paid.
+    let saved_here = entry.saved.filter(|last| last.node == id && last.saved >= run.begun);
+    let until = checkpoint.map(|_| now).or(saved_here.map(|last| last.saved));
+    let span = until.and_then(|until| until.since(run.begun).ok()).unwrap_or(DurationMs::ZERO);
     let step_fee = session.params.jobs.step_fee;
     let unpayable = || ApplyError::Incomplete(keys::job(job));
     let parting = Parting::new(&entry.spec, entry.saves, step_fee, span).ok_or_else(unpayable)?;

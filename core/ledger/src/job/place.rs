@@ -344,6 +344,7 @@ pub(super) fn assign(
     let (took, yields_to) = (None, None);
     let run = Run { node: *id, owner, bond, class, begun, took, deadline, yields_to, state };
     entry.runs.push(run).map_err(|_| ApplyError::Incomplete(keys::job(job)))?;
+    entry.waits_for = None;
     make_room::enlist(session, job, entry)?;
     session.emit(Event::JobPlaced { job: *job, node: *id, run: number, deadline });
     due::add(session, deadline, DueItem::JobStep { job: *job })

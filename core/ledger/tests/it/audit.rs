@@ -341,7 +341,9 @@ impl Lists {
             let waiting: BTreeMap<_, _> = waiting.collect();
             let queued = self.of((QUEUE, row.get().into()));
             assert_eq!(waiting, queued, "the queue holds who waits");
-            let came = queued.values().map(|id| found.jobs[&JobId::new(*id)].queued);
+            // Whoever made room stands behind the others, with the time at which it came.
+            let jobs = queued.values().map(|id| &found.jobs[&JobId::new(*id)]);
+            let came = jobs.filter(|job| job.yields == 0).map(|job| job.queued);
             assert!(came.is_sorted(), "a row has the order in which its jobs came");
         }
 

@@ -47,6 +47,15 @@ pub struct GpuPlace {
 }
 
 impl GpuPlace {
+    /// Whether both are one device, or devices that nothing tells apart. What its driver offers
+    /// besides may change while it is in use.
+    fn is_same(&self, other: &Self) -> bool {
+        match (&self.pci, &other.pci) {
+            (Some(one), Some(other)) => one == other,
+            _ => (&self.model, &self.name) == (&other.model, &other.name),
+        }
+    }
+
     /// A GPU that strangers' programs do not get to.
     #[must_use]
     pub const fn new(model: Name, name: String, pci: Option<String>) -> Self {
@@ -75,7 +84,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.gpus.taken();
-        if let Some(at) = taken.iter().position(|place| *place == self.place) {
+        if let Some(at) = taken.iter().position(|place| place.is_same(&self.place)) {
             taken.swap_remove(at);
         }
     }
@@ -118,7 +127,8 @@ impl Gpus {
         }
         let offered = self.offered.borrow().clone();
         let mut taken = self.taken();
-        let count = |all: &[GpuPlace], one: &GpuPlace| all.iter().filter(|it| *it == one).count();
+        let count =
+            |all: &[GpuPlace], one: &GpuPlace| all.iter().filter(|it| it.is_same(one)).count();
         let place = offered.iter().find(|place| {
             place.access.is_some()
                 && needs.model.as_ref().is_none_or(|asked| is_of_model(asked, &place.model))

@@ -489,11 +489,13 @@ async fn run_tensor(
 async fn run_task(
     config: &AgentConfig,
     desk: &Desk,
-    (saving, order): (Saving<'_>, TaskOrder),
+    (saving, mut order): (Saving<'_>, TaskOrder),
     content: &Content,
 ) -> Result<Done, WorkError> {
     let workshop = config.workshop.clone().ok_or(WorkError::Kind)?;
+    let begun = Instant::now();
     let begins_with = saving.begins_with(config).await;
+    order.wall = order.wall.saturating_sub(begun.elapsed());
     let (tell, folder) = oneshot::channel();
     let keeping = Keeping { begins_with, folder: Some(tell) };
     let (log, stop) = desk.begin_task(saving.job).map_err(WorkError::Stop)?;

@@ -62,7 +62,7 @@ fn commands_to_start_with_run() {
     let examples = fs::read_dir(root().join("examples")).expect("is there");
     let folders = examples.map(|entry| entry.expect("readable").path());
     let folders: Vec<PathBuf> = folders.filter(|path| path.is_dir()).collect();
-    assert_eq!(folders.len(), 4, "{folders:?}");
+    assert_eq!(folders.len(), 5, "{folders:?}");
     for folder in folders {
         let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
         run(&home, &format!("run examples/{name}/job.tg.yaml"));

@@ -227,7 +227,9 @@ mod tests {
     /// Method: layouts with inferences in rows and without, all cells.
     #[test]
     fn points_of_look_ups_are_points_of_cells() {
-        for (batch, in_rows) in [(1, false), (3, false), (8, false), (16, true), (24, false)] {
+        for (batch, in_rows) in
+            [(1, false), (3, false), (8, false), (16, true), (24, false), (32, true)]
+        {
             let layout = Layout::new(batch, &[3, 5]);
             assert_eq!(layout.has_inferences_in_rows(), in_rows);
             let lookups: Vec<EF> =

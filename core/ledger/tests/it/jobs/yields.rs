@@ -164,15 +164,45 @@ fn nobody_yields_who_was_not_asked_has_finished_or_is_promised() {
 }
 
 #[test]
-fn run_that_does_not_yield_in_time_has_missed_its_date() {
+fn run_that_does_not_yield_goes_on_and_is_paid() {
     let (mut world, job, runner) = full(1);
     world.pass(3_000);
     let urgent = world.ask(command(8));
     assert_eq!(world.known(urgent).waits_for, Some(job));
     world.pass(3_000);
-    assert_eq!(world.ended(job), [Reason::RunMissed]);
-    assert_eq!(world.runners(urgent), [runner], "the better offer is served first");
-    assert_eq!(world.known(job).paid, Amount::ZERO);
+    assert_eq!(world.runners(job), [runner], "it may be sealing what it gave");
+    assert!(world.runners(urgent).is_empty());
+    world.deliver(runner, job, &right());
+    assert_eq!(world.status(job), JobStatus::Settled);
+    world.beat();
+    assert_eq!(world.runners(urgent), [runner], "the better offer is served next");
+}
+
+/// Goal: a job that is saved does not end while it runs, since its state would outlast what was
+/// locked for it. Method: one that would expire before its run is over.
+#[test]
+fn job_that_is_saved_does_not_expire_while_it_runs() {
+    let mut world = world(1);
+    let job = world.ask(JobSpec { expires_after: DurationMs::new(2_000), ..saved(1) });
+    let [runner] = world.runners(job)[..] else { unreachable!("one run") };
+    world.pass(5_000);
+    assert_eq!(world.status(job), JobStatus::Running);
+    world.deliver(runner, job, &right());
+    assert_eq!(world.status(job), JobStatus::Settled);
+}
+
+/// Goal: nobody is paid for time whose work nobody can go on with. Method: a node that yields with
+/// nothing saved.
+#[test]
+fn run_that_yields_nothing_is_paid_nothing() {
+    let (mut world, job, runner) = full(1);
+    world.pass(10_000);
+    let urgent = world.ask(command(8));
+    assert_eq!(world.known(urgent).waits_for, Some(job));
+    let before = world.known(job).spec;
+    world.act(runner, make_room(job, None));
+    let after = world.known(job).spec;
+    assert_eq!((after.pay, after.run_max), (before.pay, before.run_max));
 }
 
 #[test]

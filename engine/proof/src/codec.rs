@@ -33,8 +33,20 @@ pub struct Proof {
     pub(crate) functionals: Option<SumProof>,
     /// The opening of the run.
     pub(crate) opening: Opening,
+    /// The second commitment to the run, if it has two.
+    pub(crate) rest: Option<Rest>,
     /// The openings of secret weights.
     pub(crate) weights: Vec<Opening>,
+}
+
+/// The second commitment to a divided run: to the pieces of columns that its first stack has no
+/// room for.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Rest {
+    /// The root, absorbed behind that of the first stack.
+    pub(crate) root: Root,
+    /// The opening, made behind that of the first stack.
+    pub(crate) opening: Opening,
 }
 
 impl std::fmt::Debug for Proof {
@@ -64,6 +76,7 @@ impl Proof {
             ("claims", len(&self.claims)),
             ("functionals", len(&self.functionals)),
             ("opening", len(&self.opening)),
+            ("rest", len(&self.rest)),
             ("weights", len(&self.weights)),
         ]
     }

@@ -493,7 +493,7 @@ mod tests {
                 }
             }
             let mut prover = sponge();
-            let (root, kept) = pcs.commit(&tables, &mut prover);
+            let (root, kept) = pcs.commit(crate::pcs::tables(&tables), &mut prover);
             let mut bytes = codec::write(&pcs.open(kept, points.clone(), &mut prover));
             match u.int_in_range(0..=3)? {
                 0 => {}

@@ -12,7 +12,6 @@ use crate::stack::Stack;
 use crate::tree::{self, Tree};
 use p3_commit::MultilinearPcs;
 use p3_dft::Radix2DFTSmallBatch;
-use p3_matrix::dense::RowMajorMatrix;
 use p3_multilinear_util::point::Point;
 use p3_sumcheck::layout::{Layout as _, Table};
 use p3_sumcheck::{OpeningBatch, OpeningProtocol, PrescribedPointPcs, TableShape, TableSpec};
@@ -30,9 +29,9 @@ const RATE_BITS: usize = 1;
 pub(crate) const FOLD: usize = 4;
 /// Variables that the first round of a large stack folds, if all columns have them: rows of the
 /// first codeword are longer, but the second codeword, five coordinates wide, is much smaller.
-const FOLD_LARGE: usize = 6;
+pub(crate) const FOLD_LARGE: usize = 6;
 /// Variables from which on a stack is large.
-const LARGE_BITS: usize = 19;
+pub(crate) const LARGE_BITS: usize = 19;
 /// log2 of the inverse code rate of the second codeword. Each later round adds two.
 const SECOND_RATE_BITS: usize = 3;
 /// Variables of the smallest stack: room for two rounds.
@@ -142,8 +141,7 @@ impl Pcs {
 
     /// Commits to the columns of each table and absorbs the root. The tables have the shapes that
     /// the parameters were made for.
-    pub(crate) fn commit(&self, tables: &[Vec<Vec<F>>], sponge: &mut Sponge) -> (Root, Kept) {
-        let tables = tables.iter().map(|columns| table(columns)).collect();
+    pub(crate) fn commit(&self, tables: Vec<Table<F>>, sponge: &mut Sponge) -> (Root, Kept) {
         let witness = Stack::new_witness(tables, self.first_fold);
         self.whir.commit(witness, sponge).expect("the tables have the shapes of the parameters")
     }
@@ -234,9 +232,14 @@ fn spec(shape: &Shape) -> TableSpec {
     TableSpec::new(table, shape.requests.iter().map(batch).collect())
 }
 
-fn table(columns: &[Vec<F>]) -> Table<F> {
-    let width = columns.first().map_or(0, Vec::len);
-    Table::new(RowMajorMatrix::new(columns.concat(), width))
+/// Tables of these columns.
+#[cfg(test)]
+pub(crate) fn tables(columns: &[Vec<Vec<F>>]) -> Vec<Table<F>> {
+    let table = |columns: &Vec<Vec<F>>| {
+        let width = columns.first().map_or(0, Vec::len);
+        Table::new(p3_matrix::dense::RowMajorMatrix::new(columns.concat(), width))
+    };
+    columns.iter().map(table).collect()
 }
 
 #[cfg(test)]

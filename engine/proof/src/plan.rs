@@ -25,6 +25,7 @@ mod layout;
 mod limits;
 mod normalise;
 mod open;
+mod pieces;
 mod pinned;
 mod rescale;
 mod steps;
@@ -35,15 +36,19 @@ pub(crate) use build::{Hidden, build_pinned};
 pub(crate) use form::{Form, Placed, Source, Spread, Term};
 pub(crate) use layout::Layout;
 pub use limits::{BATCH_MAX, PlanError};
-pub(crate) use limits::{LIMB_BITS, PLANNING_STEPS_MAX};
+pub(crate) use limits::{PLANNING_STEPS_MAX, Sizes};
 pub(crate) use normalise::Normal;
+#[cfg(test)]
+pub(crate) use pieces::CUTS_MAX;
+pub(crate) use pieces::Piece;
 pub(crate) use pinned::{Pins, Wide};
 pub(crate) use rescale::{Axis, Clamping, Top, half, limb_widths};
 pub(crate) use steps::steps;
 pub(crate) use table::{Table, Values};
 pub(crate) use width::build;
 
-use crate::field::F;
+use crate::claims::Challenges;
+use crate::field::{EF, F};
 use crate::pcs::{FOLD, Request, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,6 +80,9 @@ pub(crate) enum Holder {
 pub(crate) enum Tree {
     /// That of this proof.
     Run,
+    /// A second one of this proof, for what would make the first much larger than it is. Its
+    /// columns are those of [`Self::Run`].
+    Rest,
     /// That of the model's weights.
     Weights,
     /// That of small weights, where all together would just not fit into a power of two.
@@ -87,10 +95,15 @@ pub(crate) enum Tree {
 
 impl Tree {
     /// All of them.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Run, Self::Weights, Self::Small, Self::Inputs, Self::Outputs];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Run, Self::Rest, Self::Weights, Self::Small, Self::Inputs, Self::Outputs];
     /// Those of secret weights.
     pub(crate) const SECRET: [Self; 2] = [Self::Weights, Self::Small];
+
+    /// The one that columns name whose cells lie in this one.
+    pub(crate) fn named_by_columns(self) -> Self {
+        if self == Self::Rest { Self::Run } else { self }
+    }
 
     /// Whether its columns are the same for all inferences.
     pub(crate) fn is_of_weights(self) -> bool {
@@ -121,7 +134,7 @@ pub(crate) enum Role {
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) tree: Tree,
-    /// Its table within the commitment, and its place there.
+    /// Its bundle of columns with the same layout, and its place there.
     pub(crate) bundle: usize,
     pub(crate) place: usize,
     pub(crate) layout: Layout,
@@ -321,10 +334,11 @@ pub(crate) enum At {
     Checks,
 }
 
-/// Columns of one table of a commitment that are opened at one point.
+/// Columns of one table of a commitment, by its number among the pieces, that are opened at one
+/// point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
-    pub(crate) bundle: usize,
+    pub(crate) piece: usize,
     pub(crate) at: At,
     pub(crate) columns: Vec<ColumnId>,
 }
@@ -351,6 +365,8 @@ pub(crate) struct Plan {
     pub(crate) checks: Vec<Check>,
     /// Constants whose range has too many numbers for a table.
     pub(crate) wides: BTreeMap<usize, Wide>,
+    /// The tables of each commitment.
+    pub(crate) pieces: [Vec<Piece>; Tree::ALL.len()],
     /// The openings of each commitment.
     pub(crate) opened: [Vec<Opened>; Tree::ALL.len()],
 }
@@ -393,7 +409,10 @@ impl Plan {
 
     /// Columns, or slices of columns, of the second sum-check.
     pub(crate) fn functionals(&self) -> Vec<(ColumnId, At)> {
-        let all = self.opened.iter().flatten();
+        // Each column once, with the first of its parts.
+        let all = self.opened.iter().zip(&self.pieces).flat_map(|(opened, pieces)| {
+            opened.iter().filter(|opened| pieces[opened.piece].cut.is_first())
+        });
         let of_second = |opened: &&Opened| match opened.at {
             At::Slice(_) | At::Functional => true,
             At::Lookups | At::Product(_) | At::Checks => false,
@@ -444,19 +463,28 @@ impl Plan {
 
     /// The tables of a commitment and their openings.
     pub(crate) fn shapes(&self, tree: Tree) -> Vec<Shape> {
-        let mut shapes: Vec<Shape> = Vec::new();
-        for column in self.columns.iter().filter(|column| column.tree == tree) {
-            if column.bundle == shapes.len() {
-                let bits = column.layout.bits();
-                shapes.push(Shape { bits, columns: 0, requests: Vec::new() });
-            }
-            shapes[column.bundle].columns += 1;
-        }
+        let shape = |piece: &Piece| Shape {
+            bits: piece.bits,
+            columns: piece.columns,
+            requests: Vec::new(),
+        };
+        let mut shapes: Vec<Shape> = self.pieces[tree as usize].iter().map(shape).collect();
         for opened in &self.opened[tree as usize] {
             let columns = opened.columns.iter().map(|id| self.columns[id.0].place).collect();
-            shapes[opened.bundle].requests.push(Request { columns });
+            shapes[opened.piece].requests.push(Request { columns });
         }
         shapes
+    }
+
+    /// Where the tables of a commitment are opened, in order, and what the values of each opening
+    /// count for.
+    pub(crate) fn points(&self, tree: Tree, challenges: &Challenges) -> (Vec<Vec<EF>>, Vec<EF>) {
+        let point = |opened: &Opened| {
+            let point = self.point(challenges, opened.columns[0], opened.at);
+            let cut = &self.pieces[tree as usize][opened.piece].cut;
+            (cut.point(&point), cut.weight(&point))
+        };
+        self.opened[tree as usize].iter().map(point).unzip()
     }
 }
 

@@ -1,11 +1,12 @@
 //! The prover.
 //!
-//! Transcript: statement; accumulators in the clear; root of the run; alpha, beta; look-ups; gamma
-//! and the point of the checks; first sum-check; claims; rho; second sum-check; openings of run and
+//! Transcript: statement; roots of secret weights; accumulators in the clear; root of the run, and
+//! the second one of a divided run; alpha, beta; look-ups; gamma and the point of the checks; first
+//! sum-check; claims; rho; second sum-check; openings of the run, of its second stack, of the
 //! weights. `verify.rs` replays it in the same order.
 
 use crate::claims::{Challenges, Functional, Request, Tally};
-use crate::codec::Proof;
+use crate::codec::{Proof, Rest};
 use crate::error::ProveError;
 use crate::field::{EF, F, eq_table, int};
 use crate::fractions::{self, Fractions, leaf_point};
@@ -14,8 +15,8 @@ use crate::logup;
 use crate::outer::Outer;
 use crate::pcs::{self, Kept, Pcs, Root};
 use crate::plan::{
-    At, Check, ColumnId, Layout, MatMulShape, Opened, Placed, Plan, PlanError, ProductKind, Role,
-    Source, Tree,
+    At, Check, ColumnId, Layout, MatMulShape, Placed, Plan, PlanError, ProductKind, Role, Source,
+    Tree,
 };
 use crate::setup::{Setup, WeightsCommitment};
 use crate::statement::{Mode, Statement};
@@ -148,8 +149,13 @@ impl Prover {
         }
         let clear: Vec<F> = shown.clear.iter().map(|sum| int((*sum).into())).collect();
         transcript.absorb_base("accumulators", &clear);
-        let tables = witness.tables(plan, Tree::Run);
-        let (root, kept) = self.setup.run.commit(&tables, transcript.sponge());
+        let bundles = witness.bundles(plan, Tree::Run);
+        let commit = |(tree, pcs): (Tree, &Pcs), sponge: &mut pcs::Sponge| {
+            pcs.commit(plan.tables_cut(tree, &bundles), sponge)
+        };
+        let (root, kept) = commit((Tree::Run, &self.setup.run), transcript.sponge());
+        let rest = self.setup.rest.as_ref();
+        let rest = rest.map(|pcs| (pcs, commit((Tree::Rest, pcs), transcript.sponge())));
         let mut challenges = Challenges {
             alpha: transcript.draw("alpha"),
             beta: transcript.draw("beta"),
@@ -172,23 +178,27 @@ impl Prover {
         transcript.absorb("claims", &claims);
         challenges.rho = transcript.draw("rho");
         let tally = Tally::new(plan, &challenges, &requests, None);
-        let known = std::ptr::eq(witness, shown).then_some(tables.as_slice());
+        let known = std::ptr::eq(witness, shown).then_some(bundles.as_slice());
         let terms = parts.functionals((shown, known), &challenges, &tally.functionals);
         let functionals = (!terms.is_empty()).then(|| {
             let summed = sumcheck::prove(terms, 2, transcript.sponge());
             challenges.functionals = summed.point;
             summed.proof
         });
-        let points = points(plan, Tree::Run, &challenges);
+        let (points, _) = plan.points(Tree::Run, &challenges);
         let opening = self.setup.run.open(kept, points, transcript.sponge());
+        let rest = rest.map(|(pcs, (root, kept))| {
+            let (points, _) = plan.points(Tree::Rest, &challenges);
+            Rest { root, opening: pcs.open(kept, points, transcript.sponge()) }
+        });
         let open = |index: usize| {
             let ((tree, pcs), committed) = (&self.setup.weights[index], &self.committed[index]);
-            let points = self::points(plan, *tree, &challenges);
+            let (points, _) = plan.points(*tree, &challenges);
             pcs.open(committed.kept.clone(), points, transcript.sponge())
         };
         let weights = (0..self.setup.weights.len()).map(open).collect();
         let clear = shown.clear.clone();
-        Proof { clear, root, lookups, products, claims, functionals, opening, weights }
+        Proof { clear, root, lookups, products, claims, functionals, opening, rest, weights }
     }
 }
 
@@ -287,7 +297,7 @@ impl Parts<'_> {
     }
 
     /// The terms of the second sum-check: weights times columns. Those of the run may be known, by
-    /// table.
+    /// bundle.
     fn functionals<'a>(
         &self,
         (witness, known): (&Witness, Option<&'a [Vec<Vec<F>>]>),
@@ -308,7 +318,7 @@ impl Parts<'_> {
                 }
                 At::Lookups | At::Product(_) | At::Functional | At::Checks => {
                     match known.filter(|_| spec.tree == Tree::Run) {
-                        Some(tables) => Cow::Borrowed(&tables[spec.bundle][spec.place]),
+                        Some(bundles) => Cow::Borrowed(&bundles[spec.bundle][spec.place]),
                         None => Cow::Owned(witness.column(plan, spec)),
                     }
                 }
@@ -432,7 +442,7 @@ pub(crate) fn add_to(layout: &Layout, cells: &[u32], functional: &Functional, to
 
 /// Commits to the weights, on a transcript of its own: the root is absorbed again by every proof.
 fn commit(plan: &Plan, tree: Tree, pcs: &Pcs, model: &Model) -> Committed {
-    let mut tables = Vec::new();
+    let mut bundles = Vec::new();
     for column in plan.columns.iter().filter(|column| column.tree == tree) {
         let numbers: Vec<i32> = match column.role {
             Role::Constant(constant) => numbers(&model.constants()[constant]).collect(),
@@ -443,16 +453,10 @@ fn commit(plan: &Plan, tree: Tree, pcs: &Pcs, model: &Model) -> Committed {
             | Role::Range(..)
             | Role::Filler => Vec::new(),
         };
-        tables.push(vec![spread_out(&column.layout, &numbers)]);
+        bundles.push(vec![spread_out(&column.layout, &numbers)]);
     }
-    let (root, kept) = pcs.commit(&tables, &mut pcs::sponge());
+    let (root, kept) = pcs.commit(plan.tables_cut(tree, &bundles), &mut pcs::sponge());
     Committed { root, kept }
-}
-
-/// Where the columns of a commitment are opened, in order.
-pub(crate) fn points(plan: &Plan, tree: Tree, challenges: &Challenges) -> Vec<Vec<EF>> {
-    let point = |opened: &Opened| plan.point(challenges, opened.columns[0], opened.at);
-    plan.opened[tree as usize].iter().map(point).collect()
 }
 
 /// Proves the look-ups; gives the point where they end.

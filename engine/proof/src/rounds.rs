@@ -224,7 +224,7 @@ mod tests {
                 sizes.iter().flat_map(|(bits, _)| [point(3, *bits), point(5, *bits)]).collect();
             let play = |own: bool| {
                 let mut sponge = sponge();
-                let (_, kept) = pcs.commit(&tables, &mut sponge);
+                let (_, kept) = pcs.commit(crate::pcs::tables(&tables), &mut sponge);
                 let opening = match own {
                     true => pcs.open_in_rounds(kept, points.clone(), &mut sponge),
                     false => pcs.open_by_library(kept, points.clone(), &mut sponge),

@@ -31,15 +31,14 @@ pub struct Report {
 
 impl Report {
     /// The terms of a plan's proof with these commitments.
-    pub(crate) fn new(plan: &Plan, run: Soundness, weights: &[Soundness]) -> Self {
-        let candidates: f64 =
-            run.candidates_log2 + weights.iter().map(|one| one.candidates_log2).sum::<f64>();
+    pub(crate) fn new(plan: &Plan, run: &[Soundness], weights: &[Soundness]) -> Self {
+        let candidates: f64 = run.iter().chain(weights).map(|one| one.candidates_log2).sum();
         let functionals = plan.functionals();
         let second =
             functionals.iter().map(|(column, at)| plan.functional_bits(*column, *at)).max();
-        let mut terms = vec![Term { name: "opening of the run", bits: run.bits }];
-        for one in weights {
-            terms.push(Term { name: "opening of weights", bits: one.bits });
+        let mut terms = Vec::new();
+        for (name, all) in [("opening of the run", run), ("opening of weights", weights)] {
+            terms.extend(all.iter().map(|one| Term { name, bits: one.bits }));
         }
         terms.extend(Self::terms_of_plan(plan, candidates));
         let rounds = 2.0 * second.unwrap_or(0) as f64;

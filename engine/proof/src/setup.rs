@@ -2,7 +2,7 @@
 
 use crate::field::F;
 use crate::pcs::{Pcs, Root};
-use crate::plan::{self, Hidden, Plan, PlanError, Tree};
+use crate::plan::{self, Hidden, Plan, PlanError, Sizes, Tree};
 use crate::security::{Report, SECURITY_BITS_MIN, Term};
 use crate::statement::{Mode, Statement};
 use crate::transcript::Transcript;
@@ -87,6 +87,8 @@ pub(crate) struct Setup {
     pub(crate) plan: Plan,
     pub(crate) mode: Mode,
     pub(crate) run: Pcs,
+    /// The second commitment to the run, if it has two.
+    pub(crate) rest: Option<Pcs>,
     /// The commitments to secret weights that there are.
     pub(crate) weights: Vec<(Tree, Pcs)>,
     pub(crate) report: Report,
@@ -101,7 +103,7 @@ impl Setup {
     ) -> Result<Self, PlanError> {
         let mode = if constants.is_some() { Mode::Public } else { Mode::Committed };
         let id = program.id();
-        let plan = plan::build(program, batch, constants, Hidden::default(), &plan::LIMB_BITS)?;
+        let plan = plan::build(program, batch, constants, Hidden::default(), &Sizes::USUAL)?;
         Self::of(plan, mode, id)
     }
 
@@ -119,12 +121,18 @@ impl Setup {
                 weights.push((tree, pcs));
             }
         }
-        let of_run = run.soundness().ok_or(refused.clone())?;
-        let report = Report::new(&plan, of_run, &of_weights);
+        let shapes = plan.shapes(Tree::Rest);
+        let is_there = !shapes.is_empty();
+        let rest = is_there.then(|| Pcs::new(&shapes).ok_or(refused.clone())).transpose()?;
+        let mut of_run = Vec::new();
+        for pcs in std::iter::once(&run).chain(&rest) {
+            of_run.push(pcs.soundness().ok_or(refused.clone())?);
+        }
+        let report = Report::new(&plan, &of_run, &of_weights);
         if report.bits < f64::from(SECURITY_BITS_MIN) {
             return Err(refused);
         }
-        Ok(Self { plan, mode, run, weights, report, program: id })
+        Ok(Self { plan, mode, run, rest, weights, report, program: id })
     }
 
     /// The same for a registration, after which a root must stand for one model.

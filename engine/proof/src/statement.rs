@@ -8,7 +8,7 @@ use tg_types::Hash32;
 use tg_types::hash::{Tag, tagged};
 
 /// The format of proofs: transcript, look-ups, commitments, bytes.
-pub(crate) const PROOF_FORMAT: u8 = 5;
+pub(crate) const PROOF_FORMAT: u8 = 6;
 
 const STATEMENT_TAG: Tag = Tag::new("tensorgrid/proof-statement");
 

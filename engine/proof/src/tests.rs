@@ -2,6 +2,7 @@
 
 mod bytes;
 mod court;
+mod divided;
 pub(crate) mod fractions;
 mod large;
 mod lies;
@@ -13,6 +14,8 @@ pub(crate) mod sponge;
 mod statements;
 
 use crate::field::{DEGREE, EF, F};
+use crate::plan::{self, Hidden, Sizes};
+use crate::setup::Setup;
 use crate::{Mode, Proof, Prover, Statement, Verifier, VerifyError};
 use p3_field::{BasedVectorSpace as _, Field as _, PrimeCharacteristicRing as _};
 use programs::Net;
@@ -41,6 +44,34 @@ fn proven(model: &Arc<Model>, mode: Mode, inputs: Vec<Vec<Tensor>>) -> Proven {
     let batch = inputs.len();
     let prover = Prover::new(model.clone(), mode, batch).expect("a program that can be proven");
     let verifier = verifier(model, &prover, mode, batch);
+    let (statement, proof) = prover.prove(inputs, CONTEXT.to_vec()).expect("inputs that fit");
+    Proven { prover, verifier, statement, proof }
+}
+
+/// The setup of a model whose runs are laid out by other sizes than usual.
+fn setup_with(model: &Model, mode: Mode, batch: usize, sizes: &Sizes<'_>) -> Setup {
+    let program = Arc::new(model.program().clone());
+    let constants = match mode {
+        Mode::Public => Some(model.constants()),
+        Mode::Committed => None,
+    };
+    let plan = plan::build(&program, batch, constants, Hidden::default(), sizes);
+    Setup::of(plan.expect("it can be planned"), mode, program.id()).expect("it is secure")
+}
+
+/// A proof of a run that is laid out by other sizes than usual.
+fn proven_with(
+    model: &Arc<Model>,
+    mode: Mode,
+    inputs: Vec<Vec<Tensor>>,
+    sizes: &Sizes<'_>,
+) -> Proven {
+    let setup = || setup_with(model, mode, inputs.len(), sizes);
+    let prover = Prover::with(setup(), model.clone());
+    let verifier = match mode {
+        Mode::Public => Verifier::known(Arc::new(setup()), model.clone()),
+        Mode::Committed => Verifier::with(Arc::new(setup()), prover.commitment()),
+    };
     let (statement, proof) = prover.prove(inputs, CONTEXT.to_vec()).expect("inputs that fit");
     Proven { prover, verifier, statement, proof }
 }
@@ -203,8 +234,8 @@ fn division_by_another_power_is_refused() {
             // Divisors that this operation cannot have would not be found in its tables.
             let has_index = plan.groups.iter().any(|group| {
                 let table = &plan.tables[group.table];
-                group.what == crate::plan::Lookup::Formed(*operation)
-                    && matches!(table, crate::plan::Table::Pairs { from, .. } if *from < 0)
+                group.what == plan::Lookup::Formed(*operation)
+                    && matches!(table, plan::Table::Pairs { from, .. } if *from < 0)
                     && table.place(found[0].into()).is_some()
             });
             if is_same || !has_index || limbs.len() - own != found.len() {

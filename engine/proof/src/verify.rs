@@ -9,8 +9,8 @@ use crate::codec::Proof;
 use crate::error::VerifyError;
 use crate::field::{EF, F, dot_base, eq_points, int};
 use crate::logup;
-use crate::plan::{Check, Plan, PlanError, ProductKind, Tree};
-use crate::prove::points;
+use crate::pcs::{Opening, Pcs, Root};
+use crate::plan::{Check, Opened, Plan, PlanError, ProductKind, Tree};
 use crate::replay::{self, Gate, LookedUp};
 use crate::security::Report;
 use crate::setup::{Setup, WeightsCommitment};
@@ -114,10 +114,10 @@ impl Verifier {
         }
         let clear: Vec<F> = proof.clear.iter().map(|sum| int((*sum).into())).collect();
         transcript.absorb_base("accumulators", &clear);
-        if proof.root.roots().len() != 1 {
-            return Err(VerifyError::Bytes);
+        let run = self.commitments(proof)?;
+        for (_, pcs, root, _) in &run {
+            pcs.absorb(root, transcript.sponge());
         }
-        self.setup.run.absorb(&proof.root, transcript.sponge());
         let mut challenges = Challenges {
             alpha: transcript.draw("alpha"),
             beta: transcript.draw("beta"),
@@ -145,18 +145,29 @@ impl Verifier {
             .ok_or(VerifyError::Sum("second"))?;
         challenges.functionals = functionals.point;
         let mut openings = Openings::new();
-        let at = points(plan, Tree::Run, &challenges);
-        let values = self.setup.run.verify(&proof.root, &proof.opening, &at, transcript.sponge());
-        record(plan, Tree::Run, values.ok_or(VerifyError::Opening("values"))?, &mut openings);
-        for (((tree, pcs), root), opening) in
-            self.setup.weights.iter().zip(&roots).zip(&proof.weights)
-        {
-            let at = points(plan, *tree, &challenges);
-            let values = pcs.verify(root, opening, &at, transcript.sponge());
-            record(plan, *tree, values.ok_or(VerifyError::Opening("weights"))?, &mut openings);
+        let weights = self.setup.weights.iter().zip(&roots).zip(&proof.weights);
+        let weights = weights.map(|(((tree, pcs), root), opening)| (*tree, pcs, root, opening));
+        for (tree, pcs, root, opening) in run.into_iter().chain(weights) {
+            let (points, weights) = plan.points(tree, &challenges);
+            let name = if tree.is_of_weights() { "weights" } else { "values" };
+            let values = pcs.verify(root, opening, &points, transcript.sponge());
+            let values = values.ok_or(VerifyError::Opening(name))?;
+            record(&plan.opened[tree as usize], &weights, values, &mut openings);
         }
         let (first, second) = ((products.sum, products.last), (functionals.sum, functionals.last));
         Ok(Replay { challenges, openings, lookups, first, second })
+    }
+
+    /// The commitments to the run, with their openings: as many as are planned, each of one root.
+    fn commitments<'a>(&'a self, proof: &'a Proof) -> Result<Vec<Committed<'a>>, VerifyError> {
+        let mut found = vec![(Tree::Run, &self.setup.run, &proof.root, &proof.opening)];
+        match (&self.setup.rest, &proof.rest) {
+            (None, None) => {}
+            (Some(pcs), Some(rest)) => found.push((Tree::Rest, pcs, &rest.root, &rest.opening)),
+            (Some(_), None) | (None, Some(_)) => return Err(VerifyError::Opening("values")),
+        }
+        let has_one_root = |(_, _, root, _): &Committed<'_>| root.roots().len() == 1;
+        if found.iter().all(has_one_root) { Ok(found) } else { Err(VerifyError::Bytes) }
     }
 
     /// Closes all claims.
@@ -233,6 +244,9 @@ pub fn verify_all<'a>(
     proofs.par_iter().map(verify).collect()
 }
 
+/// A commitment to the run: which, its parameters, root and opening.
+type Committed<'a> = (Tree, &'a Pcs, &'a Root, &'a Opening);
+
 /// What a replayed transcript leaves to be closed.
 struct Replay {
     challenges: Challenges,
@@ -243,11 +257,11 @@ struct Replay {
     second: (EF, EF),
 }
 
-/// Notes the values of opened columns.
-fn record(plan: &Plan, tree: Tree, values: Vec<Vec<EF>>, openings: &mut Openings) {
-    for (opened, values) in plan.opened[tree as usize].iter().zip(values) {
+/// Adds the values of opened columns, or of parts of them, by what they count for.
+fn record(opened: &[Opened], weights: &[EF], values: Vec<Vec<EF>>, openings: &mut Openings) {
+    for ((opened, weight), values) in opened.iter().zip(weights).zip(values) {
         for (column, value) in opened.columns.iter().zip(values) {
-            openings.insert((*column, opened.at), value);
+            *openings.entry((*column, opened.at)).or_default() += *weight * value;
         }
     }
 }

@@ -357,16 +357,16 @@ impl Witness {
         found
     }
 
-    /// The columns of a commitment, by table.
-    pub(crate) fn tables(&self, plan: &Plan, tree: Tree) -> Vec<Vec<Vec<F>>> {
-        let mut tables: Vec<Vec<Vec<F>>> = Vec::new();
+    /// The columns of a commitment, by bundle.
+    pub(crate) fn bundles(&self, plan: &Plan, tree: Tree) -> Vec<Vec<Vec<F>>> {
+        let mut bundles: Vec<Vec<Vec<F>>> = Vec::new();
         for column in plan.columns.iter().filter(|column| column.tree == tree) {
-            if column.bundle == tables.len() {
-                tables.push(Vec::new());
+            if column.bundle == bundles.len() {
+                bundles.push(Vec::new());
             }
-            tables[column.bundle].push(self.column(plan, column));
+            bundles[column.bundle].push(self.column(plan, column));
         }
-        tables
+        bundles
     }
 
     /// The cells of a column.

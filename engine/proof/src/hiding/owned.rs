@@ -119,7 +119,7 @@ impl Owned {
             Tree::Inputs => "inputs",
             Tree::Outputs => "outputs",
             Tree::Weights | Tree::Small => "weights",
-            Tree::Run => "values",
+            Tree::Run | Tree::Rest => "values",
         }
     }
 

@@ -10,7 +10,7 @@ use super::{last, products};
 use crate::error::VerifyError;
 use crate::field::F;
 use crate::pcs::Root;
-use crate::plan::{self, Hidden, Plan, PlanError, Tree};
+use crate::plan::{self, Hidden, Plan, PlanError, Sizes, Tree};
 use crate::security::{Report, SECURITY_BITS_MIN, Term, of_field};
 use crate::transcript::Transcript;
 use rand::RngExt;
@@ -64,7 +64,7 @@ impl HidingSetup {
         let id = program.id();
         let hidden = Hidden { run: true, inputs: secrecy.inputs, outputs: secrecy.outputs };
         let constants = model.as_ref().map(|model| model.constants());
-        let plan = plan::build(program, batch, constants, hidden, &plan::LIMB_BITS)?;
+        let plan = plan::build(program, batch, constants, hidden, &Sizes::USUAL)?;
         Self::of(Arc::new(plan), id, model, secrecy)
     }
 
@@ -165,7 +165,7 @@ impl HidingSetup {
             Tree::Inputs => statement.inputs.root(),
             Tree::Outputs => statement.outputs.root(),
             Tree::Weights => weights.cloned(),
-            Tree::Run | Tree::Small => None,
+            Tree::Run | Tree::Rest | Tree::Small => None,
         };
         let roots: Option<Vec<Root>> = self.owned.iter().map(root).collect();
         roots.ok_or(VerifyError::Opening("weights"))
@@ -198,7 +198,7 @@ fn report(plan: &Plan, run: &HidingPcs, owned: &[Owned]) -> Report {
         let name = match owned.tree {
             Tree::Inputs => "opening of the inputs",
             Tree::Outputs => "opening of the outputs",
-            Tree::Weights | Tree::Small | Tree::Run => "opening of the weights",
+            Tree::Weights | Tree::Small | Tree::Run | Tree::Rest => "opening of the weights",
         };
         terms.push(Term { name, bits: owned.pcs.soundness() });
     }

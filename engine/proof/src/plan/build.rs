@@ -1,11 +1,13 @@
 //! Builds the plan: one pass over the operations that outputs depend on.
 
 use super::layout::layouts;
-use super::limits::{CLEAR_MAX, LEAF_BITS_MAX, LIMB_BITS_MAX, PlanError, TABLES_MAX};
+use super::limits::{CLEAR_MAX, LEAF_BITS_MAX, LIMB_BITS_MAX, PlanError, Sizes, TABLES_MAX};
+use super::pieces::{stack_cells, stacked};
 use super::rescale::{Axis, ClampTable, Reach};
 use super::{
     Check, Column, ColumnId, Equation, Form, Group, Holder, Layout, LinearShape, Lookup, Normal,
-    Pins, Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Times, Tree, Wide,
+    Piece, Pins, Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Times, Tree,
+    Wide,
 };
 use crate::field::{F, bits_of};
 use crate::pcs::{FOLD, STACK_BITS_MAX, STACK_BITS_MIN};
@@ -34,9 +36,10 @@ pub(super) fn with_limbs(
     constants: Option<&[Tensor]>,
     hidden: Hidden,
     widest: u8,
+    sizes: &Sizes<'_>,
 ) -> Result<Plan, PlanError> {
     let mut builder = Builder::new(program, batch, constants, hidden, None)?;
-    builder.widest = widest;
+    (builder.widest, builder.divided_bits) = (widest, sizes.divided_bits);
     plan(builder)
 }
 
@@ -70,6 +73,8 @@ pub(super) struct Builder {
     pub(super) batch: usize,
     /// The most bits of a limb.
     pub(super) widest: u8,
+    /// log2 of the cells of the smallest stack that is divided.
+    pub(super) divided_bits: usize,
     pub(super) secret: bool,
     pub(super) hidden: Hidden,
     pub(super) pins: Option<Pins>,
@@ -116,6 +121,7 @@ impl Builder {
             constants: constants.unwrap_or_default().to_vec(),
             batch,
             widest: LIMB_BITS_MAX,
+            divided_bits: Sizes::USUAL.divided_bits,
             secret: constants.is_none(),
             hidden,
             pins,
@@ -197,8 +203,10 @@ impl Builder {
         }
         let cells = |wanted: &dyn Fn(usize) -> bool| -> u64 {
             let counted = sizes.iter().filter(|(bits, _)| wanted(**bits));
-            let all: u64 = counted.map(|(bits, count)| *count << bits).sum();
-            if all == 0 { 0 } else { all.next_power_of_two().max(1 << STACK_BITS_MIN) }
+            match stacked(counted.map(|(bits, count)| *count << bits).sum()) {
+                0 => 0,
+                cells => cells.max(1 << STACK_BITS_MIN),
+            }
         };
         let divided = |at: usize| cells(&|bits| bits < at) + cells(&|bits| bits >= at);
         let best = order.into_iter().min_by_key(|bits| divided(*bits)).unwrap_or(0);
@@ -533,7 +541,9 @@ impl Builder {
     fn finish(mut self) -> Result<Plan, PlanError> {
         let (multiplicities, leaf_bits) = self.leaves()?;
         let openings = self.openings();
-        let opened = Tree::ALL.map(|tree| self.opened(tree, &openings));
+        let pieces = self.pieces();
+        check_stacks(&pieces)?;
+        let opened = Tree::ALL.map(|tree| self.opened(tree, &pieces[tree as usize], &openings));
         Ok(Plan {
             program: self.program,
             batch: self.batch,
@@ -550,6 +560,7 @@ impl Builder {
             normals: self.normals,
             checks: self.checks,
             wides: self.wides,
+            pieces,
             opened,
         })
     }
@@ -583,27 +594,33 @@ impl Builder {
             let bundle = self.bundle(Tree::Run);
             place.0 = self.column(Tree::Run, bundle, 0, layout, Role::Multiplicity(table));
         }
-        self.check_cells()?;
+        self.fill_up();
         Ok((found, bits))
     }
 
-    /// Fills a commitment that would have too few cells, and refuses one with too many.
-    fn check_cells(&mut self) -> Result<(), PlanError> {
+    /// Fills commitments that would have too few cells.
+    fn fill_up(&mut self) {
         for tree in Tree::ALL {
             let columns = self.columns.iter().filter(|column| column.tree == tree);
             let cells: u64 = columns.map(|column| 1_u64 << column.layout.bits()).sum();
-            let bits = cells.next_power_of_two().trailing_zeros() as usize;
             let is_there = tree == Tree::Run || cells > 0;
             // A stack that hides has its own smallest size.
-            if bits < STACK_BITS_MIN && is_there && !self.hidden.run {
+            if stacked(cells) < 1 << STACK_BITS_MIN && is_there && !self.hidden.run {
                 let layout = Layout::new(1, &[1, 1 << STACK_BITS_MIN]);
                 let bundle = self.bundle(tree);
                 self.column(tree, bundle, 0, layout, Role::Filler);
             }
-            if bits > STACK_BITS_MAX {
-                return Err(PlanError::Large { bits, most: STACK_BITS_MAX });
-            }
         }
-        Ok(())
     }
+}
+
+/// Refuses commitments with too many cells.
+fn check_stacks(pieces: &[Vec<Piece>]) -> Result<(), PlanError> {
+    for pieces in pieces {
+        let bits = stack_cells(pieces).trailing_zeros() as usize;
+        if !pieces.is_empty() && bits > STACK_BITS_MAX {
+            return Err(PlanError::Large { bits, most: STACK_BITS_MAX });
+        }
+    }
+    Ok(())
 }

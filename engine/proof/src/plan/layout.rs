@@ -65,6 +65,11 @@ impl Layout {
         self.batch
     }
 
+    /// All sides, the inferences first.
+    pub(super) fn all_sides(&self) -> impl Iterator<Item = &Side> {
+        std::iter::once(&self.batch).chain(&self.sides)
+    }
+
     /// Places of a side.
     pub(crate) fn side(&self, side: usize) -> usize {
         self.sides[side].len

@@ -1,5 +1,6 @@
 //! What can be proven: limits, and why a program is refused.
 
+use crate::pcs::LARGE_BITS;
 use tg_tensor::program::ProgramError;
 
 /// The most inferences of one proof.
@@ -23,9 +24,23 @@ pub(crate) const PLANNING_STEPS_MAX: u64 = 1 << 20;
 /// networks.
 pub(crate) const LIMB_BITS_MAX: u8 = 12;
 
-/// How many bits a limb may have, of which a plan takes what needs the fewest cells: with many
-/// inferences a large table costs less than one more limb of every element.
-pub(crate) const LIMB_BITS: [u8; 4] = [LIMB_BITS_MAX, 14, 16, 18];
+/// From which sizes on a run is laid out in another way. Prover and verifier go by the same ones;
+/// tests have small programs take the ways of large ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes<'a> {
+    /// How many bits a limb may have, of which a plan takes what needs the fewest cells: with many
+    /// inferences a large table costs less than one more limb of every element. The first is the
+    /// least.
+    pub(crate) limb_bits: &'a [u8],
+    /// log2 of the cells of the smallest stack that is divided.
+    pub(crate) divided_bits: usize,
+}
+
+impl Sizes<'_> {
+    /// Those of all proofs. Half of a stack that is divided is still a large one.
+    pub(crate) const USUAL: Self =
+        Self { limb_bits: &[LIMB_BITS_MAX, 14, 16, 18], divided_bits: LARGE_BITS + 1 };
+}
 
 /// The most look-ups, as bits. Far below p, so that no number of equal look-ups is 0 in the field.
 pub(crate) const LEAF_BITS_MAX: usize = 24;
@@ -92,9 +107,9 @@ pub enum PlanError {
         most: usize,
     },
     /// Too many elements for one proof.
-    #[error("the proof would have 2^{bits} cells, at most 2^{most} are possible")]
+    #[error("2^{bits} cells of one stack or leaves of look-ups, at most 2^{most} are possible")]
     Large {
-        /// log2 of the cells.
+        /// log2 of the cells, or leaves.
         bits: usize,
         /// log2 of how many at most.
         most: usize,

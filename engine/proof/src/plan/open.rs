@@ -5,10 +5,10 @@
 
 use super::build::Builder;
 use super::{
-    At, Check, ColumnId, Form, Group, Holder, Opened, Product, ProductKind, Role, Secret, Source,
-    Spread, Table, Term, Tree,
+    At, Check, ColumnId, Form, Group, Holder, Opened, Piece, Product, ProductKind, Role, Secret,
+    Source, Spread, Table, Term, Tree,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tg_tensor::program::{Primitive, ValueId};
 
 /// Openings that were found.
@@ -30,19 +30,24 @@ impl Found {
 
 impl Builder {
     /// The openings of one commitment.
-    pub(super) fn opened(&self, tree: Tree, found: &Found) -> Vec<Opened> {
-        let mut all: Vec<Opened> = Vec::new();
-        let of_tree = |(column, _): &&(ColumnId, At)| self.columns[column.0].tree == tree;
-        let mut openings: Vec<_> = found.openings.iter().filter(of_tree).copied().collect();
-        openings.sort_by_key(|(column, at)| (self.columns[column.0].bundle, *at, *column));
-        for (column, at) in openings {
-            let bundle = self.columns[column.0].bundle;
-            match all.last_mut() {
-                Some(last) if (last.bundle, last.at) == (bundle, at) => last.columns.push(column),
-                Some(_) | None => all.push(Opened { bundle, at, columns: vec![column] }),
+    pub(super) fn opened(&self, tree: Tree, pieces: &[Piece], found: &Found) -> Vec<Opened> {
+        let mut bundles: BTreeMap<usize, BTreeMap<At, Vec<ColumnId>>> = BTreeMap::new();
+        for (column, at) in &found.openings {
+            let spec = &self.columns[column.0];
+            if spec.tree == tree.named_by_columns() {
+                bundles.entry(spec.bundle).or_default().entry(*at).or_default().push(*column);
             }
         }
-        all
+        let of = |(piece, table): (usize, &Piece)| {
+            let points = bundles.get(&table.bundle).into_iter().flatten();
+            let opened = |(at, columns): (&At, &Vec<ColumnId>)| Opened {
+                piece,
+                at: *at,
+                columns: columns.clone(),
+            };
+            points.map(opened).collect::<Vec<_>>()
+        };
+        pieces.iter().enumerate().flat_map(of).collect()
     }
 
     /// Finds out which column is opened where.

@@ -671,7 +671,7 @@ fn spread(rescale: &Rescale, axis: Axis) -> Result<Spread, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::limits::LIMB_BITS;
+    use crate::plan::limits::Sizes;
     use tg_tensor::program::{MAGNITUDE_MAX, Multipliers};
 
     fn rescale(shift: u8, multiplier: i32, zero: i32) -> Rescale {
@@ -682,7 +682,7 @@ mod tests {
     #[test]
     fn limbs_cover_all_bits_and_stay_small() {
         for bits in 0..=30 {
-            for widest in LIMB_BITS {
+            for widest in Sizes::USUAL.limb_bits.iter().copied() {
                 let widths = limbs(bits, widest);
                 assert_eq!(widths.iter().sum::<u8>(), bits);
                 assert!(widths.iter().all(|width| (1..=widest).contains(width)));

@@ -4,27 +4,27 @@
 //! inferences.
 
 use super::build::{Hidden, with_limbs};
-use super::limits::{BATCH_MAX, PlanError};
+use super::limits::{BATCH_MAX, PlanError, Sizes};
+use super::pieces::stack_cells;
 use super::{Plan, Tree};
 use std::sync::Arc;
 use tg_tensor::Tensor;
 use tg_tensor::program::Program;
 
-/// The plan of a proof of `batch` inferences. Without constants they are secret. Limbs have at most
-/// one of these numbers of bits, of which the first is the least.
+/// The plan of a proof of `batch` inferences. Without constants they are secret.
 pub(crate) fn build(
     program: &Arc<Program>,
     batch: usize,
     constants: Option<&[Tensor]>,
     hidden: Hidden,
-    limb_bits: &[u8],
+    sizes: &Sizes<'_>,
 ) -> Result<Plan, PlanError> {
     if !(1..=BATCH_MAX).contains(&batch) {
         return Err(PlanError::Batch { found: batch, most: BATCH_MAX });
     }
-    let (least, wider) = limb_bits.split_first().expect("limbs have bits");
-    let mut best: Result<Plan, PlanError> =
-        with_limbs(program.clone(), batch, constants, hidden, *least);
+    let (least, wider) = sizes.limb_bits.split_first().expect("limbs have bits");
+    let with = |widest: u8| with_limbs(program.clone(), batch, constants, hidden, widest, sizes);
+    let mut best: Result<Plan, PlanError> = with(*least);
     // Wider limbs make fewer cells, so only what was too large may fit with them; whatever else is
     // wrong stays so, and a program that is refused must not cost more than one that is not.
     for widest in wider {
@@ -35,7 +35,7 @@ pub(crate) fn build(
         if !is_worth_a_try {
             break;
         }
-        if let Ok(plan) = with_limbs(program.clone(), batch, constants, hidden, *widest)
+        if let Ok(plan) = with(*widest)
             && !best.as_ref().is_ok_and(|best| cells(best) <= cells(&plan))
         {
             best = Ok(plan);
@@ -44,9 +44,8 @@ pub(crate) fn build(
     best
 }
 
-/// What a proof costs: cells of its commitment, and look-ups.
+/// What a proof costs: cells of its commitments, and look-ups.
 fn cells(plan: &Plan) -> u64 {
-    let columns = plan.columns.iter().filter(|column| column.tree == Tree::Run);
-    let cells: u64 = columns.map(|column| 1_u64 << column.layout.bits()).sum();
-    cells.next_power_of_two() + plan.leaves_used() as u64
+    let stacks = [Tree::Run, Tree::Rest].map(|tree| stack_cells(&plan.pieces[tree as usize]));
+    stacks.iter().sum::<u64>() + plan.leaves_used() as u64
 }

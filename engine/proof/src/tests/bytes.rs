@@ -4,7 +4,7 @@
 //! rows, paths, work. The map is made part by part and is the whole encoding, so none is left out.
 
 use super::programs::Net;
-use super::{CONTEXT, proven};
+use super::{CONTEXT, divided, proven};
 use crate::codec::write;
 use crate::court::context;
 use crate::field::{EF, F};
@@ -23,7 +23,8 @@ use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use p3_sumcheck::SumcheckData;
 use p3_whir::pcs::proof::{QueryOpenings, SharedProofOpening};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use tg_tensor::Tensor;
 use tg_types::{GenesisHash, JobId, NodeId};
@@ -189,6 +190,11 @@ impl Map {
         map.list("evaluation", &proof.claims);
         map.sum(&proof.functionals);
         map.opening(&proof.opening);
+        map.tag(proof.rest.is_some().into());
+        if let Some(rest) = &proof.rest {
+            map.root(&rest.root);
+            map.opening(&rest.opening);
+        }
         map.len(proof.weights.len());
         proof.weights.iter().for_each(|opening| map.opening(opening));
         map
@@ -214,11 +220,14 @@ impl Map {
     }
 }
 
-/// Bytes that are refused, and as what.
-fn check(map: &Map, verify: &dyn Fn(&[u8]) -> Result<(), VerifyError>) {
-    assert_eq!(verify(&map.bytes), Ok(()));
+/// Flips bytes of every class there is within a part of the encoding; gives the classes.
+fn flip(
+    map: &Map,
+    within: &Range<usize>,
+    verify: &dyn Fn(&[u8]) -> Result<(), VerifyError>,
+) -> BTreeMap<&'static str, Vec<usize>> {
     let mut classes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for piece in &map.pieces {
+    for piece in map.pieces.iter().filter(|piece| within.contains(&piece.at)) {
         classes.entry(piece.class).or_default().extend(piece.at..piece.at + piece.len);
     }
     for (class, places) in &classes {
@@ -229,6 +238,13 @@ fn check(map: &Map, verify: &dyn Fn(&[u8]) -> Result<(), VerifyError>) {
             assert!(verify(&other).is_err(), "{class}: byte {at}, bit {}", flip % 8);
         }
     }
+    classes
+}
+
+/// Bytes that are refused, and as what.
+fn check(map: &Map, verify: &dyn Fn(&[u8]) -> Result<(), VerifyError>) {
+    assert_eq!(verify(&map.bytes), Ok(()));
+    let classes = flip(map, &(0..map.bytes.len()), verify);
     for wanted in ["length", "root", "claimed sum", "round", "opened value", "path", "work"] {
         assert!(classes.contains_key(wanted), "no {wanted}");
     }
@@ -266,6 +282,36 @@ fn every_class_of_bytes_of_a_proof_matters() {
         let map = Map::of(&proven.proof);
         assert!(map.bytes == proven.proof.to_bytes(), "the map is the encoding");
         check(&map, &|bytes| proven.verifier.verify(&proven.statement, bytes).map(drop));
+    }
+}
+
+/// Goal: the second opening of a divided run is verified as the first is. Method: all classes of
+/// the whole proof, and all once more within its section.
+#[test]
+fn every_class_of_bytes_of_a_divided_proof_matters() {
+    for mode in [Mode::Public, Mode::Committed] {
+        let proven = divided::proven(Net::Convolution, mode, 3);
+        let map = Map::of(&proven.proof);
+        assert!(map.bytes == proven.proof.to_bytes(), "the map is the encoding");
+        let verify = |bytes: &[u8]| proven.verifier.verify(&proven.statement, bytes).map(drop);
+        check(&map, &verify);
+        let sections = proven.proof.sections();
+        let place = sections.iter().position(|(name, _)| *name == "rest").expect("it has one");
+        let at: usize = sections[..place].iter().map(|(_, len)| len).sum();
+        let classes = flip(&map, &(at..at + sections[place].1), &verify);
+        let wanted = [
+            "length",
+            "tag",
+            "root",
+            "answer out of the domain",
+            "round of an opening",
+            "work",
+            "opened row",
+            "path",
+            "last polynomial",
+            "opened value",
+        ];
+        assert!(classes.keys().eq(&wanted.into_iter().collect::<BTreeSet<_>>()), "{classes:?}");
     }
 }
 

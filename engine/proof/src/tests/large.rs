@@ -4,9 +4,8 @@
 
 use super::lies::Liar;
 use super::programs::Net;
-use super::{CONTEXT, Proven};
-use crate::plan::{self, Clamping, Hidden, Lookup, Rescaled, Table};
-use crate::setup::Setup;
+use super::{CONTEXT, proven_with, setup_with};
+use crate::plan::{Clamping, Lookup, Rescaled, Sizes, Table};
 use crate::witness::Witness;
 use crate::{Mode, Proof, Prover, Verifier};
 use p3_whir::pcs::proof::QueryOpenings;
@@ -19,28 +18,16 @@ const BATCH: i64 = 4;
 /// Numbers of a row of the first codeword where six variables are folded.
 const LARGE_ROW: usize = 64;
 
-fn setup(model: &Model, mode: Mode, widest: u8) -> Setup {
-    let program = Arc::new(model.program().clone());
-    let constants = match mode {
-        Mode::Public => Some(model.constants()),
-        Mode::Committed => None,
-    };
-    let plan = plan::build(&program, BATCH as usize, constants, Hidden::default(), &[widest]);
-    Setup::of(plan.expect("it can be planned"), mode, program.id()).expect("it is secure")
+/// Sizes with limbs of up to so many bits.
+fn sizes(widest: &[u8; 1]) -> Sizes<'_> {
+    Sizes { limb_bits: widest, ..Sizes::USUAL }
 }
 
 /// An honest proof with limbs of up to so many bits, and one who lies about it.
 fn liar(net: Net, mode: Mode, widest: u8) -> Liar {
     let model = net.model();
-    let prover = Prover::with(setup(&model, mode, widest), model.clone());
-    let setup = Arc::new(setup(&model, mode, widest));
-    let verifier = match mode {
-        Mode::Public => Verifier::known(setup, model.clone()),
-        Mode::Committed => Verifier::with(setup, prover.commitment()),
-    };
     let inputs: Vec<Vec<Tensor>> = (0..BATCH).map(|seed| net.inputs(seed)).collect();
-    let (statement, proof) = prover.prove(inputs, CONTEXT.to_vec()).expect("inputs that fit");
-    let liar = Liar::of(&model, Proven { prover, verifier, statement, proof });
+    let liar = Liar::of(&model, proven_with(&model, mode, inputs, &sizes(&[widest])));
     let bits = liar.proven.check();
     assert!(bits.clone().is_ok_and(|bits| bits >= 100.0), "{net:?} {mode:?} {bits:?}");
     liar
@@ -176,8 +163,9 @@ fn wrong_weights_in_a_large_proof_are_refused() {
     let (net, mode) = (Net::Coarse, Mode::Committed);
     let (ours, theirs) = (net.model(), net.model_swapped());
     assert_eq!(ours.program().id(), theirs.program().id());
-    let prover = |model: &Arc<Model>| Prover::with(setup(model, mode, 18), model.clone());
-    let verifier = Verifier::with(Arc::new(setup(&ours, mode, 18)), prover(&ours).commitment());
+    let setup = |model: &Model| setup_with(model, mode, BATCH as usize, &sizes(&[18]));
+    let prover = |model: &Arc<Model>| Prover::with(setup(model), model.clone());
+    let verifier = Verifier::with(Arc::new(setup(&ours)), prover(&ours).commitment());
     let inputs = (0..BATCH).map(|seed| net.inputs(seed)).collect();
     let disguised = prover(&theirs).disguised(prover(&ours));
     let (statement, proof) = disguised.prove(inputs, CONTEXT.to_vec()).expect("inputs that fit");

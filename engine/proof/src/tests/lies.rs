@@ -137,6 +137,31 @@ impl Liar {
             }
         }
     }
+
+    /// Entries that are said to be looked up once more than they are.
+    pub(super) fn lies_about_multiplicities(&self) {
+        for table in 0..self.witness.multiplicities.len() {
+            let mut lie = self.witness.clone();
+            lie.multiplicities[table][1] += 1;
+            assert!(self.is_refused(&self.proven.statement, &lie), "table {table}");
+        }
+    }
+
+    /// Other outputs in the statement, and in the run or not.
+    pub(super) fn lies_about_outputs(&self) {
+        let program = &self.setup().plan.program;
+        for (index, output) in program.outputs().iter().enumerate() {
+            let spec = program.specs()[output.value.index()];
+            let mut statement = self.proven.statement.clone();
+            let mut numbers = statement.outputs[0][index].to_numbers();
+            numbers[0] += if numbers[0] < i64::from(spec.hi) { 1 } else { -1 };
+            statement.outputs[0][index] = Tensor::new(&spec, &numbers).expect("of the range");
+            let mut lie = self.witness.clone();
+            lie.values[output.value.index()][0] = numbers[0] as i32;
+            assert!(self.is_refused(&statement, &lie));
+            assert!(self.is_refused(&statement, &self.witness));
+        }
+    }
 }
 
 fn cases() -> impl Iterator<Item = Liar> {
@@ -208,13 +233,7 @@ fn wrong_weights_are_refused() {
 
 #[test]
 fn wrong_multiplicity_is_refused() {
-    for liar in cases() {
-        for table in 0..liar.witness.multiplicities.len() {
-            let mut lie = liar.witness.clone();
-            lie.multiplicities[table][1] += 1;
-            assert!(liar.is_refused(&liar.proven.statement, &lie), "table {table}");
-        }
-    }
+    cases().for_each(|liar| liar.lies_about_multiplicities());
 }
 
 #[test]
@@ -247,20 +266,7 @@ fn accumulators_that_are_equal_in_the_field_only_are_refused() {
 
 #[test]
 fn wrong_outputs_are_refused_even_with_a_proof_made_for_them() {
-    for liar in cases() {
-        let program = &liar.proven.prover.setup().plan.program;
-        for (index, output) in program.outputs().iter().enumerate() {
-            let spec = program.specs()[output.value.index()];
-            let mut statement = liar.proven.statement.clone();
-            let mut numbers = statement.outputs[0][index].to_numbers();
-            numbers[0] += if numbers[0] < i64::from(spec.hi) { 1 } else { -1 };
-            statement.outputs[0][index] = Tensor::new(&spec, &numbers).expect("of the range");
-            let mut lie = liar.witness.clone();
-            lie.values[output.value.index()][0] = numbers[0] as i32;
-            assert!(liar.is_refused(&statement, &lie));
-            assert!(liar.is_refused(&statement, &liar.witness));
-        }
-    }
+    cases().for_each(|liar| liar.lies_about_outputs());
 }
 
 #[test]
@@ -329,7 +335,7 @@ fn bytes_that_are_cut_or_longer_or_no_elements_are_refused() {
 }
 
 /// Changes the opened rows of the first and of the last round.
-fn rows(opening: &mut Opening, base: fn(&mut Vec<Vec<F>>), ext: fn(&mut Vec<Vec<EF>>)) {
+pub(super) fn rows(opening: &mut Opening, base: fn(&mut Vec<Vec<F>>), ext: fn(&mut Vec<Vec<EF>>)) {
     let last = &mut opening.whir.final_openings;
     for openings in opening.whir.rounds.iter_mut().map(|round| &mut round.openings).chain([last]) {
         match openings {
@@ -340,11 +346,11 @@ fn rows(opening: &mut Opening, base: fn(&mut Vec<Vec<F>>), ext: fn(&mut Vec<Vec<
 }
 
 /// A tree with two roots.
-fn twice(root: &Root) -> Root {
+pub(super) fn twice(root: &Root) -> Root {
     Root::new([root.roots(), root.roots()].concat())
 }
 
-fn shorten<T>(list: &mut Vec<T>) {
+pub(super) fn shorten<T>(list: &mut Vec<T>) {
     list.truncate(list.len() - 1);
 }
 

@@ -2,8 +2,8 @@
 
 use super::programs::Net;
 use crate::court::{Court, KEPT_STEPS_MAX, costs, weight};
-use crate::plan::{self, Form, Hidden, LIMB_BITS, PLANNING_STEPS_MAX, Plan, Spread, Table, Values};
-use crate::plan::{ProductKind, steps};
+use crate::plan::{self, Form, Hidden, PLANNING_STEPS_MAX, Plan, Sizes, Spread, Table, Values};
+use crate::plan::{CUTS_MAX, ProductKind, Tree, steps};
 use arbtest::arbitrary::{Result, Unstructured};
 use std::sync::Arc;
 use tg_tensor::program::{Input, Label, Operand, Operation, Output, Parts, Primitive, Program};
@@ -39,39 +39,58 @@ fn listed(plan: &Plan) -> u64 {
     });
     let equations = plan.equations.iter().map(|equation| form(&equation.rest));
     let opened = plan.opened.iter().flatten().map(|opened| opened.columns.len());
-    let all = groups.chain(products).chain(equations).chain(opened);
+    let pieces = plan.pieces.iter().map(Vec::len);
+    let all = groups.chain(products).chain(equations).chain(opened).chain(pieces);
     let all = all.chain(plan.tables.iter().map(written));
     (all.sum::<usize>() + plan.columns.len() + plan.checks.len() + plan.holders.len()) as u64
 }
 
-/// Plans a program in all modes; gives how many of them were possible.
-fn check(program: &Program) -> u32 {
-    let program = Arc::new(program.clone());
-    let hidden = Hidden { run: true, inputs: true, outputs: true };
-    let mut plans = 0;
-    for hidden in [Hidden::default(), hidden] {
-        let Ok(plan) = plan::build(&program, 1, None, hidden, &LIMB_BITS) else { continue };
-        let (listed, steps) = (listed(&plan), steps(&program));
-        assert!(listed <= steps, "{listed} are listed in {steps} steps: {program:#?}");
-        plans += 1;
+/// How many plans were possible, and how many of them are of divided runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Planned {
+    plans: u32,
+    divided: u32,
+}
+
+impl Planned {
+    /// Plans a program in all modes, and for several inferences with runs of any size divided.
+    fn check(&mut self, program: &Program) {
+        let program = Arc::new(program.clone());
+        let all = Hidden { run: true, inputs: true, outputs: true };
+        let always = Sizes { divided_bits: 0, ..Sizes::USUAL };
+        let plain = Hidden::default();
+        let ways = [(plain, 1, Sizes::USUAL), (all, 1, Sizes::USUAL), (plain, 5, always)];
+        for (hidden, batch, sizes) in ways {
+            let Ok(plan) = plan::build(&program, batch, None, hidden, &sizes) else { continue };
+            // Columns of several inferences may be cut, which nobody plans for a stranger.
+            let pieces = if batch == 1 { 1 } else { CUTS_MAX as u64 };
+            let (listed, most) = (listed(&plan), steps(&program) * pieces);
+            assert!(listed <= most, "{listed} are listed in {most} steps: {program:#?}");
+            self.plans += 1;
+            self.divided += u32::from(!plan.pieces[Tree::Rest as usize].is_empty());
+        }
     }
-    plans
 }
 
 #[test]
 fn plans_of_all_nets_list_no_more_than_their_steps() {
-    assert!(Net::ALL.into_iter().map(|net| check(net.model().program())).sum::<u32>() >= 10);
+    let mut planned = Planned::default();
+    Net::ALL.into_iter().for_each(|net| planned.check(net.model().program()));
+    assert!(planned.plans >= 15 && planned.divided >= 2, "{planned:?}");
 }
 
 #[test]
 fn prop_plans_list_no_more_than_their_steps() {
-    let planned = std::cell::Cell::new(0);
+    let planned = std::cell::Cell::new(Planned::default());
     let check = |u: &mut Unstructured<'_>| -> Result<()> {
-        planned.set(planned.get() + check(sample::model(u)?.program()));
+        let mut all = planned.get();
+        all.check(sample::model(u)?.program());
+        planned.set(all);
         Ok(())
     };
     arbtest::arbtest(check).budget_ms(2_000);
-    assert!(planned.get() > 0, "nothing was planned");
+    let planned = planned.get();
+    assert!(planned.plans > 0, "{planned:?}"); // that some are divided is held by the nets above
 }
 
 /// Tables of so many entries each, one after another.
@@ -101,7 +120,7 @@ fn programs_with_more_steps_than_the_bound_are_not_planned() {
     assert!(costs(&few).proof.is_some());
     assert_eq!(costs(&many).proof, None);
     let many = Arc::new(many);
-    let planned = plan::build(&many, 1, None, Hidden::default(), &LIMB_BITS);
+    let planned = plan::build(&many, 1, None, Hidden::default(), &Sizes::USUAL);
     assert!(planned.is_ok(), "it is refused for its steps alone");
 }
 

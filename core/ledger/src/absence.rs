@@ -13,6 +13,7 @@ use tg_types::{Decode, DecodeError, Encode, Event, Reader, Reason, Tick};
 use crate::due::{self, DueItem};
 use crate::entry::{Entry, entry};
 use crate::error::{Fail, Stop};
+use crate::job::run;
 use crate::planted::planted;
 use crate::session::{Call, Session};
 use crate::table::Slot;
@@ -199,6 +200,8 @@ fn count_vote(session: &mut Session<'_>, vote: &NewVote) -> Result<(), Stop> {
     session.emit(Event::NodeAbsent { node, owner: vote.owner });
     // The due queue takes its runs away, because a report may name many nodes with many runs.
     due::add(session, now, DueItem::LoseRuns { node })?;
+    let gangs_lost = run::gangs_lost(&session.params, now)?;
+    due::add(session, gangs_lost, DueItem::LoseRuns { node })?;
     let dropped = now.plus(session.params.jobs.absent_max)?;
     due::add(session, dropped, DueItem::DropNode { node })
 }

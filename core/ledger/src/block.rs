@@ -9,7 +9,7 @@ use tg_types::{BlockReceipt, CheckedTx, DurationMs, Height, Lane, Reason, Receip
 
 use crate::cursor::Cursor;
 use crate::error::{ApplyError, Fail, Stop};
-use crate::job::{draw, make_room, place, promise};
+use crate::job::{draw, make_room, place, promise, rebalance};
 use crate::rules::{BlockEnv, Budget, Rules};
 use crate::session::Session;
 use crate::totals::Count;
@@ -241,6 +241,7 @@ fn load_ahead(session: &mut Session<'_>, txs: &[CheckedTx]) -> Result<(), Stop> 
         place::load_ahead(session),
         promise::load_ahead(session),
         make_room::load_ahead(session),
+        rebalance::load_ahead(session),
         job::load_submitted(session, txs),
     ];
     session.all_of(loads)
@@ -274,6 +275,7 @@ fn finish(session: &mut Session<'_>) -> Result<(), Stop> {
     place::place_all(session)?;
     promise::decide_all(session, turn)?;
     make_room::ask_all(session)?;
+    rebalance::ask_all(session)?;
     fee::share(session)?;
     let (height, tick) = (session.env.height, session.env.tick);
     let used = (session.receipts.len() as u64).saturating_mul(ALLOWANCE_PER_TX);

@@ -188,7 +188,7 @@ impl Capacity {
 
 /// Where each device of an offer stood in the one before: devices of one kind and model are the
 /// same in both, in their order.
-fn origins(old: &NodeDescriptor, new: &NodeDescriptor) -> Vec<Option<u8>> {
+pub(crate) fn origins(old: &NodeDescriptor, new: &NodeDescriptor) -> Vec<Option<u8>> {
     let mut left: Vec<(u8, &Device)> = (0..).zip(old.devices.as_slice()).collect();
     let origin = |device: &Device| {
         let is_same = |(_, it): &(u8, &Device)| it.kind == device.kind && it.model == device.model;

@@ -6,13 +6,15 @@
 //! bucket is a head that counts and pages that hold, so that a second into which many dates fall
 //! never becomes one huge entry. Nothing is visited before its time, and nothing twice.
 
+use std::collections::BTreeSet;
+
 use tg_types::codec::encode_list;
 use tg_types::ids::{AccountId, JobId, NodeId, Noun, StateKey};
 use tg_types::{Decode, DecodeError, DurationMs, Encode, Reader, Tick, TimeError, wire};
 
 use crate::entry::{Entry, entry, key_of};
 use crate::error::{ApplyError, Stop};
-use crate::job::{complaint, draw, promise};
+use crate::job::{complaint, drain, draw, promise};
 use crate::session::Session;
 use crate::{capacity, job, keys, node, seen, stake};
 
@@ -77,6 +79,11 @@ wire! {
             /// Which.
             node: NodeId,
         } = 10,
+        /// Runs of a node that closes are asked to move.
+        DrainNode {
+            /// Which.
+            node: NodeId,
+        } = 11,
     }
 }
 
@@ -92,6 +99,7 @@ impl DueItem {
             | Self::CapacityStep { .. }
             | Self::EndComplaint { .. }
             | Self::BeginSlot { .. }
+            | Self::DrainNode { .. }
             | Self::RecheckSlots { .. } => false,
         }
     }
@@ -242,6 +250,7 @@ fn visit_item(session: &mut Session<'_>, count: u64) -> Result<(), Stop> {
         }
         DueItem::BeginSlot { job } => promise::fall_due(session, &job)?,
         DueItem::RecheckSlots { node } => promise::recheck(session, &node)?,
+        DueItem::DrainNode { node } => drain::fall_due(session, &node)?,
         DueItem::CapacityStep { node } => capacity::fall_due(session, &node)?,
         DueItem::EndComplaint { job } => complaint::fall_due(session, &job)?,
     }
@@ -318,18 +327,17 @@ pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
 
 /// The jobs that visiting these items may touch.
 fn jobs_of(session: &mut Session<'_>, items: &[DueItem]) -> Result<Vec<JobId>, Stop> {
-    let mut jobs = Vec::new();
+    let (mut jobs, mut nodes) = (BTreeSet::new(), BTreeSet::new());
     for item in items {
         match item {
             DueItem::CloseJob { job } | DueItem::JobStep { job } | DueItem::BeginSlot { job } => {
-                jobs.push(*job)
+                jobs.insert(*job);
             }
             DueItem::LoseRuns { node } | DueItem::RecheckSlots { node } => {
-                let entry = session.tables.nodes.get(node.as_bytes()).map(|entry| entry.cloned());
-                let entry = session.attempt(entry)?.flatten();
-                jobs.extend(entry.iter().flat_map(|entry| entry.runs.as_slice()));
-                let kept = entry.iter().flat_map(|entry| entry.kept.as_slice());
-                jobs.extend(kept.map(|slot| slot.job));
+                nodes.insert((*node, false));
+            }
+            DueItem::DrainNode { node } => {
+                nodes.insert((*node, true));
             }
             DueItem::ForgetSeen { .. }
             | DueItem::ReleaseStake { .. }
@@ -338,7 +346,17 @@ fn jobs_of(session: &mut Session<'_>, items: &[DueItem]) -> Result<Vec<JobId>, S
             | DueItem::EndComplaint { .. } => {}
         }
     }
-    Ok(jobs)
+    let now = session.env.tick;
+    for (node, is_drain) in nodes {
+        let found = session.tables.nodes.get(node.as_bytes()).map(|entry| {
+            let entry = entry.filter(|entry| !is_drain || drain::is_due(entry, now));
+            let runs = entry.into_iter().flat_map(|entry| entry.runs.as_slice().iter().copied());
+            let kept = entry.into_iter().flat_map(|entry| entry.kept.as_slice());
+            runs.chain(kept.map(|slot| slot.job)).collect::<Vec<JobId>>()
+        });
+        jobs.extend(session.attempt(found)?.unwrap_or_default());
+    }
+    Ok(jobs.into_iter().collect())
 }
 
 /// Loads what the complaints among these items need.
@@ -387,6 +405,7 @@ fn subjects_of(item: &DueItem) -> Vec<StateKey> {
         DueItem::BeginSlot { job } => vec![keys::job(job)],
         DueItem::LoseRuns { node }
         | DueItem::CapacityStep { node }
+        | DueItem::DrainNode { node }
         | DueItem::RecheckSlots { node } => vec![keys::node(node)],
     }
 }

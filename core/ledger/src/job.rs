@@ -4,18 +4,25 @@
 //! result and shows it ([`run`]), or shows it with a proof ([`prove`]); what the tier asks for
 //! follows ([`draw`], [`check`], [`keyless`], [`dispute`]); the end is a settlement ([`settle`]).
 //! Every step has a date by which it must happen ([`miss`]). Packages that do not open have a court
-//! of their own ([`complaint`]). What runs took is learned when their job settles ([`pace`]).
+//! of their own ([`complaint`]). What runs took is learned when their job settles ([`pace`]). A
+//! client may stop a job that runs ([`stop`]), and what runs on a node that closes moves away if it
+//! can ([`drain`]). Some jobs run on several nodes at once ([`gang`]). Runs that need GPUs hold
+//! definite ones ([`gpus`]). Until a job has ended, its client may change some of it ([`adjust`]).
 //! The whole path with all times and losses is in `docs/protocol.md`.
 //!
 //! A closed job stays readable for the retention time; then the due queue forgets it, so that the
 //! state holds no history.
 
+pub(crate) mod adjust;
 pub(crate) mod charges;
 pub(crate) mod check;
 pub(crate) mod complaint;
 pub(crate) mod dispute;
+pub(crate) mod drain;
 pub(crate) mod draw;
 mod fleet;
+pub(crate) mod gang;
+pub(crate) mod gpus;
 pub(crate) mod keyless;
 pub(crate) mod make_room;
 pub(crate) mod miss;
@@ -23,16 +30,22 @@ pub(crate) mod pace;
 pub(crate) mod place;
 pub(crate) mod promise;
 pub(crate) mod prove;
+pub(crate) mod rebalance;
 mod record;
 mod row;
 pub(crate) mod run;
+#[cfg(test)]
+mod sample;
 pub(crate) mod save;
 pub(crate) mod settle;
+pub(crate) mod stop;
 
 pub use complaint::{ComplaintEntry, Verdict};
 pub use promise::Promise;
 pub use prove::{awaits_result, check_shown};
-pub use record::{Check, CheckState, Checks, Draw, JobEntry, Run, RunState, Runs};
+pub use record::{
+    Check, CheckState, Checks, Draw, GangPlace, JobEntry, Run, RunState, Runs, YieldTo,
+};
 pub use row::{BONUS_MAX, BONUS_PER_OCTAVE, QueueKey, QueueRow, ROWS};
 pub use save::SavedState;
 
@@ -185,8 +198,10 @@ fn check_spec(session: &mut Session<'_>, spec: &JobSpec) -> Result<Extent, Fail>
     if spec.run_max > session.params.jobs.run_max {
         return Err(Reason::RunTooLong.into());
     }
+    gang::check_spec(spec)?;
     promise::check_spec(spec)?;
     save::check_spec(spec)?;
+    gpus::check_spec(spec)?;
     if spec.pay < session.params.jobs.pay_min {
         return Err(Reason::PayTooLow.into());
     }
@@ -235,15 +250,21 @@ fn check_owners(session: &mut Session<'_>) -> Result<(), Fail> {
     if is_enough { Ok(()) } else { Err(Reason::CheckersTooFew.into()) }
 }
 
-/// Takes a waiting job back. One for which a slot is kept costs something.
+/// Takes a waiting job back, or stops one that runs. What that costs is said in [`promise`] and
+/// [`stop`].
 pub(crate) fn cancel(session: &mut Session<'_>, call: &Call, job: &JobId) -> Result<(), Fail> {
     load(session, &[*job])?;
     let mut entry = session.tables.jobs.get(job.as_bytes())?.cloned().ok_or(Reason::JobUnknown)?;
     if entry.owner != call.sender && !planted!(session.rules, SkipOwner) {
         return Err(Reason::JobNotOwned.into());
     }
-    if entry.status != JobStatus::Queued {
-        return Err(Reason::JobClosed.into());
+    match entry.status {
+        JobStatus::Queued => {}
+        JobStatus::Running => return stop::ask(session, job, entry),
+        JobStatus::Checking | JobStatus::Disputed => return Err(Reason::StopTooLate.into()),
+        JobStatus::Cancelled | JobStatus::Expired | JobStatus::Settled | JobStatus::Failed => {
+            return Err(Reason::JobClosed.into());
+        }
     }
 
     promise::pay_keeper(session, job, &mut entry)?;
@@ -255,7 +276,8 @@ pub(crate) fn cancel(session: &mut Session<'_>, call: &Call, job: &JobId) -> Res
 
 /// A job's date has come: one without a result expires, a closed one is forgotten. One whose result
 /// is being checked goes on, and so does one whose result is owed, and one that runs and is saved,
-/// since its state would outlast what was locked for it; these steps have dates of their own.
+/// since its state would outlast what was locked for it, and a gang that runs, since members that
+/// are done wait for the others; these steps have dates of their own.
 pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Stop> {
     let Some(entry) = session.tables.jobs.get(job.as_bytes())?.cloned() else {
         return Ok(());
@@ -263,9 +285,13 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
     if entry.status.is_final() {
         return forget(session, job, &entry);
     }
+    if entry.expires > session.env.tick {
+        return Ok(()); // its client has moved the date
+    }
     let is_judged = entry.status == JobStatus::Checking || entry.status == JobStatus::Disputed;
-    let is_saved = entry.spec.checkpoint.is_some() && entry.live().next().is_some();
-    if is_judged || is_saved || entry.is_owed() {
+    let outlasts = entry.spec.checkpoint.is_some() || entry.spec.is_gang();
+    let runs_on = outlasts && entry.live().next().is_some();
+    if is_judged || runs_on || entry.is_owed() {
         let later = session.env.tick.plus(session.params.jobs.answer_within)?;
         return due::add(session, later, DueItem::CloseJob { job: *job });
     }
@@ -335,8 +361,10 @@ pub(crate) fn load_submitted(session: &mut Session<'_>, txs: &[CheckedTx]) -> Re
     let (mut dates, mut rows) = (BTreeSet::new(), BTreeSet::new());
     let mut has_promise = false;
     let mut has_plan = false;
+    let mut mix = None;
     for (spec, _) in txs.iter().flat_map(|tx| tx.body().action.jobs()) {
         has_plan |= spec.checkpoint.is_some();
+        mix = mix.or(gpus::is_holding(spec).then(keys::gpu_mix));
         // A job with dates that there cannot be is refused later.
         dates.extend(promise::expiry(session.env.tick, spec));
         if spec.promise.is_some() {
@@ -356,7 +384,8 @@ pub(crate) fn load_submitted(session: &mut Session<'_>, txs: &[CheckedTx]) -> Re
     let nodes = node::all(session).map(drop);
     let promises = promise::load_end(session, has_promise);
     let listed = make_room::load_end(session, has_plan);
-    session.all_of([dates, queue, nodes, promises, listed])
+    let mix = session.require(mix.as_slice());
+    session.all_of([dates, queue, nodes, promises, listed, mix])
 }
 
 /// All dates that a step of a job which happens now may set.

@@ -139,6 +139,11 @@ pub fn pace(subject: &Subject) -> StateKey {
     StateKey::new(Noun::Pace, subject.place_id())
 }
 
+/// What is usually asked for of GPUs.
+pub fn gpu_mix() -> StateKey {
+    StateKey::new(Noun::GpuMix, ONLY)
+}
+
 pub(crate) fn program_piece_id(program: &Hash32, piece: u8) -> [u8; 32] {
     *tagged(PIECE, &[program.as_bytes(), &[piece]]).as_bytes()
 }

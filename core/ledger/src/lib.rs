@@ -58,6 +58,8 @@ pub use job::SYNC_OWNERS_MIN;
 pub use job::charges::{Charges, charges};
 pub use job::dispute::{DisputeEntry, Turn};
 pub use job::draw::{BEACON_DELAY, drawn_lot};
+pub use job::gang::{GANG_HOLD_MAX, GANG_PATIENCE};
+pub use job::gpus::{GpuMixEntry, HeldGpus};
 pub use job::kept as job_kept;
 pub use job::pace::{PACE_PLACES, PaceEntry, Subject, forecast, subjects};
 pub use job::place::{excluded, run_bond};
@@ -66,9 +68,9 @@ pub use job::promise::{
     rest_of_run, run_span, slot_length, taken_spans,
 };
 pub use job::{
-    BONUS_MAX, BONUS_PER_OCTAVE, Check, CheckState, Checks, ComplaintEntry, Draw, JobEntry,
-    Promise, QueueKey, QueueRow, ROWS, Run, RunState, Runs, SavedState, Verdict, awaits_result,
-    check_shown,
+    BONUS_MAX, BONUS_PER_OCTAVE, Check, CheckState, Checks, ComplaintEntry, Draw, GangPlace,
+    JobEntry, Promise, QueueKey, QueueRow, ROWS, Run, RunState, Runs, SavedState, Verdict, YieldTo,
+    awaits_result, check_shown,
 };
 pub use list::{LIST_PAGE_MAX, ListHead, ListItems, ListOf, ListPage};
 pub use log::LogEntry;

@@ -40,6 +40,8 @@ pub enum ListOf {
     Renewals,
     /// Jobs with a run that may have to yield.
     Yielding,
+    /// Jobs for several nodes that wait for them.
+    Gangs,
 }
 
 impl ListOf {
@@ -53,6 +55,7 @@ impl ListOf {
             Self::Promises => [5, 0],
             Self::Renewals => [6, 0],
             Self::Yielding => [7, 0],
+            Self::Gangs => [8, 0],
         }
     }
 }

@@ -6,17 +6,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tg_types::gpu::DEVICE_GONE;
 use tg_types::ids::{AccountId, JobId, NodeId, Noun, StateKey};
 use tg_types::node::SLOTS_MAX;
 use tg_types::{
-    Amount, Decode as _, Event, Kind, List, NodeDescriptor, PublicKey, Reader, Reason, Signature,
-    Tick,
+    Amount, Decode as _, Event, GpuSlice, HeldGpu, Kind, List, NodeDescriptor, PublicKey, Reader,
+    Reason, Signature, Tick,
 };
 
 use crate::capacity::{self, Capacity};
 use crate::due::{self, DueItem};
 use crate::entry::{Entry, decode_format, entry};
 use crate::error::{ApplyError, Fail, Stop};
+use crate::job::drain;
+use crate::job::gpus::HeldGpus;
 use crate::job::promise::KeptSlots;
 use crate::keys;
 use crate::list::{self, ListOf};
@@ -41,6 +44,8 @@ entry! {
         pub place: u64,
         /// Jobs that it runs, until their results are settled.
         pub runs: NodeRuns,
+        /// What these hold of its GPUs.
+        pub held: HeldGpus,
         /// Slots that it keeps for promised jobs.
         pub kept: KeptSlots,
         /// Checks that it has not finished.
@@ -51,6 +56,8 @@ entry! {
         pub reputation: Reputation,
         /// What it has shown of its capacity.
         pub capacity: Capacity,
+        /// When it is looked at next because it closes, if it is.
+        pub drains: Option<Tick>,
     }
 }
 
@@ -80,6 +87,8 @@ pub(crate) fn register(
         .ok()
         .and_then(|key| key.verify(domain, Kind::NodeConsent, call.sender.as_bytes(), consent).ok())
         .ok_or(Reason::ConsentWrong)?;
+    let drained = drain::next_look(&session.params, descriptor, None, session.env.tick)?;
+    due::load_dates(session, drained.as_slice())?;
 
     let place = list::push(session, ListOf::Nodes, *id.as_bytes())?;
     session.forget_nodes();
@@ -90,14 +99,17 @@ pub(crate) fn register(
         since,
         place,
         runs: List::default(),
+        held: List::default(),
         kept: List::default(),
         checks: 0,
         absent: None,
         reputation: Reputation::default(),
         capacity: Capacity::default(),
+        drains: None,
     };
     *session.tables.nodes.at_mut(slot) = Some(entry);
     session.emit(Event::NodeRegistered { node: *id, owner });
+    drain::begin(session, id, drained)?;
     Ok(capacity::ask_if_needed(session, id)?)
 }
 
@@ -111,20 +123,24 @@ pub(crate) fn change(
 ) -> Result<(), Fail> {
     check(descriptor)?;
     let (slot, entry) = owned(session, call, id)?;
+    let drained = drain::next_look(&session.params, descriptor, entry.drains, session.env.tick)?;
+    due::load_dates(session, drained.as_slice())?;
 
     let capacity = entry.capacity.carried(&entry.descriptor, descriptor);
+    let held = carried(&entry, descriptor);
     let descriptor = descriptor.clone();
     let has_kept = !entry.kept.as_slice().is_empty();
     let since = session.env.tick;
     let since = if entry.absent.is_some() { since } else { entry.since };
     *session.tables.nodes.at_mut(slot) =
-        Some(NodeEntry { descriptor, since, absent: None, capacity, ..entry });
+        Some(NodeEntry { descriptor, since, absent: None, capacity, held, ..entry });
     session.forget_nodes();
     session.emit(Event::NodeChanged { node: *id, owner: call.sender });
     if has_kept {
         // The due queue looks for other slots, because that may take many jobs.
         due::add(session, session.env.tick, DueItem::RecheckSlots { node: *id })?;
     }
+    drain::begin(session, id, drained)?;
     Ok(capacity::ask_if_needed(session, id)?)
 }
 
@@ -274,20 +290,34 @@ impl NodeEntry {
         !is_idle || self.checks > 0
     }
 
-    /// The node has one more run; false if it has too many.
-    pub(crate) fn begin_run(&mut self, job: JobId) -> bool {
-        self.runs.push(job).is_ok()
+    /// The node has one more run, which holds these GPUs; false if it has too many.
+    pub(crate) fn begin_run(&mut self, job: JobId, gpus: &[GpuSlice]) -> bool {
+        let mut held = gpus.iter().map(|slice| HeldGpu { job, slice: *slice });
+        self.runs.push(job).is_ok() && held.all(|held| self.held.push(held).is_ok())
     }
 
-    /// The node has one run less.
+    /// The node has one run less, and what that held is free.
     pub(crate) fn end_run(&mut self, job: &JobId) {
         self.runs.retain(|run| run != job);
+        self.held.retain(|held| held.job != *job);
     }
 
     /// Something verified happened.
     pub(crate) fn judge(&mut self, is_good: bool, value: Amount, now: Tick) {
         self.reputation = self.reputation.with(is_good, value, now);
     }
+}
+
+/// What runs hold after the offer has changed: it goes with the devices.
+fn carried(entry: &NodeEntry, new: &NodeDescriptor) -> HeldGpus {
+    let origins = capacity::origins(&entry.descriptor, new);
+    let mut held = entry.held.clone();
+    for HeldGpu { slice, .. } in held.as_mut_slice() {
+        let place = origins.iter().position(|origin| *origin == Some(slice.device));
+        let place = place.and_then(|place| u8::try_from(place).ok());
+        slice.device = place.unwrap_or(DEVICE_GONE);
+    }
+    held
 }
 
 /// What no node may offer.

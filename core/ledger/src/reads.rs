@@ -52,6 +52,7 @@ fn add_block(genesis: &Genesis, env: &BlockEnv, out: &mut Vec<StateKey>) {
     out.push(keys::list_head(ListOf::Nodes));
     out.extend(QueueRow::all().map(|row| keys::list_head(ListOf::Queue(row))));
     out.extend([ListOf::Promises, ListOf::Renewals, ListOf::Yielding].map(keys::list_head));
+    out.push(keys::list_head(ListOf::Gangs));
     // The due queue has usually come as far as the parent's second.
     let first = env.parent_tick.second().saturating_add(1);
     let last = env.tick.second().min(first.saturating_add(due::SECONDS_PER_BLOCK_MAX));
@@ -127,6 +128,7 @@ fn add_action(genesis: &Genesis, env: &BlockEnv, tx: &CheckedTx, out: &mut Vec<S
         | Action::PickClaim { job, .. }
         | Action::JudgeDispute { job, .. }
         | Action::CancelJob { job } => add_job(job, out),
+        Action::AdjustJob { job, change, .. } => add_moved(job, change.expires, out),
         Action::Complain { job, .. } => add_complaint(params, env, job, out),
         Action::JudgeComplaint { job, .. } => {
             add_seat(genesis, &body.sender, out);
@@ -170,6 +172,12 @@ fn add_list(list: ListOf, out: &mut Vec<StateKey>) {
 /// What every step of a job looks at.
 fn add_job(job: &JobId, out: &mut Vec<StateKey>) {
     out.extend([keys::job(job), keys::dispute(job)]);
+}
+
+/// A job whose date may move.
+fn add_moved(job: &JobId, expires: Option<Tick>, out: &mut Vec<StateKey>) {
+    add_job(job, out);
+    add_due(expires, out);
 }
 
 /// The bucket of a date, if the date can be written.

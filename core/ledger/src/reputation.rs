@@ -56,6 +56,19 @@ impl Reputation {
     /// The lower bound of the rate of good work: the mean of a Beta(good + 1, bad + 1) less 1.64
     /// times its spread, which 95 % of such rates exceed.
     pub fn lower_bound(self, now: Tick) -> Bps {
+        let (mean, spread) = self.estimate(now);
+        points(mean.saturating_sub(spread))
+    }
+
+    /// The upper bound of the rate of good work, which 95 % of such rates stay below. A newcomer's
+    /// is high, so what is low was earned.
+    pub fn upper_bound(self, now: Tick) -> Bps {
+        let (mean, spread) = self.estimate(now);
+        points(mean + spread)
+    }
+
+    /// The mean of the rate of good work and 1.64 times its spread, in basis points.
+    fn estimate(self, now: Tick) -> (u128, u128) {
         let aged = self.aged(now);
         let count = |weight: u64| u128::from(weight / WEIGHT_UNIT) + 1;
         let (good, bad) = (count(aged.good), count(aged.bad));
@@ -64,9 +77,13 @@ impl Reputation {
         let mean = good * whole / all;
         // The variance is good * bad / (all^2 * (all + 1)).
         let spread = (good * bad * whole * whole / (all * all * (all + 1))).isqrt();
-        let bound = mean.saturating_sub(spread * 164 / 100);
-        u16::try_from(bound).ok().and_then(|bound| Bps::new(bound).ok()).unwrap_or(Bps::WHOLE)
+        (mean, spread * 164 / 100)
     }
+}
+
+/// A rate of so many basis points, or the whole if these are more.
+fn points(rate: u128) -> Bps {
+    u16::try_from(rate).ok().and_then(|rate| Bps::new(rate).ok()).unwrap_or(Bps::WHOLE)
 }
 
 #[cfg(test)]
@@ -94,6 +111,20 @@ mod tests {
         assert!(after(100, 1) < after(100, 0) && after(100, 10) < after(100, 1));
         assert!(after(100, 1) > after(3, 0));
         assert_eq!(after(0, 1_000), 0);
+    }
+
+    #[test]
+    fn upper_bound_is_low_only_after_failures() {
+        let now = Tick::new(1_000);
+        let upper = |good: u64, bad: u64| {
+            let [good, bad] = [good, bad].map(|count| count * VALUE.units());
+            Reputation { good, bad, at: now }.upper_bound(now).points()
+        };
+        assert!(upper(0, 0) > 9_000 && upper(10, 0) == 10_000);
+        assert!(upper(0, 1) > 5_000 && upper(0, 3) < 5_000 && upper(0, 1_000) < 100);
+        assert!(upper(20, 20) > 5_000 && upper(20, 60) < 5_000);
+        let record = Reputation { good: 9 * VALUE.units(), bad: VALUE.units(), at: now };
+        assert!(record.lower_bound(now) < record.upper_bound(now));
     }
 
     #[test]

@@ -6,10 +6,10 @@
 //! a table until the end. To add a noun: a module with its entry and its actions, a line in
 //! `tables!`, and an arm in [`Session::perform`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tg_types::ids::{AccountId, Hash32, NodeId, StateKey, TxId};
+use tg_types::ids::{AccountId, Hash32, JobId, NodeId, StateKey, TxId};
 use tg_types::merkle::Peaks;
 use tg_types::{Action, Amount, CheckedTx, Encode, Event, Params, Receipt, Status, TxBody};
 
@@ -24,9 +24,10 @@ use crate::error::{ApplyError, Fail, Stop};
 use crate::fee;
 use crate::job::complaint::{self, ComplaintEntry};
 use crate::job::dispute::{self, DisputeEntry};
+use crate::job::gpus::GpuMixEntry;
 use crate::job::pace::PaceEntry;
 use crate::job::prove::{self, Shown};
-use crate::job::{self, JobEntry, check, keyless, make_room, run, save};
+use crate::job::{self, JobEntry, adjust, check, keyless, make_room, run, save};
 use crate::list::{ListHead, ListPage};
 use crate::log::LogEntry;
 use crate::node::{self, NodeEntry, OwnerSeat};
@@ -90,6 +91,7 @@ tables! {
     complaints: ComplaintEntry,
     weights: WeightsEntry,
     paces: PaceEntry,
+    gpu_mixes: GpuMixEntry,
 }
 
 /// Who acts, and by which transaction.
@@ -132,6 +134,9 @@ pub(crate) struct Session<'a> {
     pub(crate) owners: Option<Arc<[OwnerSeat]>>,
     /// Whether all nodes were needed before.
     pub(crate) are_nodes_loaded: bool,
+    /// Jobs that left a node in this block to go on at a better place, and whose it is: it is
+    /// chosen again only if there is nobody else.
+    pub(crate) parted: BTreeMap<JobId, AccountId>,
     /// What happened since the last receipt.
     pub(crate) events: Vec<Event>,
     /// What the block did before its transactions.
@@ -162,6 +167,7 @@ impl<'a> Session<'a> {
             nodes: None,
             owners: None,
             are_nodes_loaded: false,
+            parted: BTreeMap::new(),
             events: Vec::new(),
             events_opening: Vec::new(),
             log_root: Hash32::new([0; 32]),
@@ -260,14 +266,10 @@ impl<'a> Session<'a> {
             Action::ReportAbsent { epoch, nodes } => {
                 absence::report(self, call, *epoch, nodes.as_slice())?;
             }
-            Action::SubmitJobs { specs, escrow_max, vouchers } => {
-                let specs = specs.as_slice();
-                job::submit(self, call, specs, *escrow_max, vouchers.as_slice())?;
-            }
-            Action::SubmitArray { spec, tasks, escrow_max, vouchers } => {
-                job::submit_array(self, call, (spec, *tasks), *escrow_max, vouchers.as_slice())?;
-            }
-            Action::CancelJob { job } => job::cancel(self, call, job)?,
+            Action::SubmitJobs { .. }
+            | Action::SubmitArray { .. }
+            | Action::CancelJob { .. }
+            | Action::AdjustJob { .. } => self.serve_client(call, &body.action)?,
             Action::YieldRun { job, checkpoint, vouchers } => {
                 make_room::yield_run(self, call, job, *checkpoint, vouchers.as_slice())?;
             }
@@ -315,6 +317,24 @@ impl<'a> Session<'a> {
             seen::remember(self, call, id)?;
         }
         Ok(())
+    }
+
+    /// Carries out what a client wants of jobs.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are carried out by the caller")]
+    fn serve_client(&mut self, call: &Call, action: &Action) -> Result<(), Fail> {
+        match action {
+            Action::SubmitJobs { specs, escrow_max, vouchers } => {
+                job::submit(self, call, specs.as_slice(), *escrow_max, vouchers.as_slice())
+            }
+            Action::SubmitArray { spec, tasks, escrow_max, vouchers } => {
+                job::submit_array(self, call, (spec, *tasks), *escrow_max, vouchers.as_slice())
+            }
+            Action::CancelJob { job } => job::cancel(self, call, job),
+            Action::AdjustJob { job, change, escrow_max } => {
+                adjust::adjust(self, call, (job, change), *escrow_max)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds a receipt's bytes to the tree of receipts.

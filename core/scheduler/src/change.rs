@@ -30,7 +30,7 @@ pub enum Change {
 /// one change less than several. Among changes of a kind, the smallest.
 pub fn cheapest_change(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
     let waiting: [&[Rule]; 5] =
-        [&Rule::OF_SLOTS, &[Rule::Stake], &[Rule::Closed], &[Rule::Unproved], &[Rule::Absent]];
+        [&Rule::PASSING, &[Rule::Stake], &[Rule::Closed], &[Rule::Unproved], &[Rule::Absent]];
     for rules in waiting {
         let mut found = offers.iter().filter(|offer| fits_but_for(ask, offer, rules));
         if let Some(offer) = found.next() {
@@ -39,7 +39,7 @@ pub fn cheapest_change(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
         }
     }
     let lower_pay = offers.iter().filter(|offer| fits_but_for(ask, offer, &[Rule::Price]));
-    let pay = lower_pay.filter_map(|offer| price(ask.spec, ask.facts, offer.descriptor)).min();
+    let pay = lower_pay.filter_map(|offer| offer.lowest_price(ask)).min();
     if let Some(pay) = pay {
         return Some(Change::Pay(pay));
     }
@@ -93,7 +93,11 @@ fn single(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
 
 /// All needs given up for the cheapest node that is there.
 fn several(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
-    let reachable = offers.iter().filter(|offer| Rule::Excluded.admits(ask, offer));
+    let is_reachable = |rule: Rule, offer: &Offer<'_>| rule.admits(ask, offer);
+    // No need that is given up makes a node close later.
+    let lasting = [Rule::Excluded, Rule::Closing];
+    let reachable =
+        offers.iter().filter(|offer| lasting.iter().all(|rule| is_reachable(*rule, offer)));
     let priced = reachable.filter_map(|offer| {
         let price = price(ask.spec, ask.facts, offer.descriptor)?;
         let memory = offer.devices().filter_map(|(_, credited)| credited).max()?;

@@ -38,7 +38,7 @@ pub use journal::Mark;
 pub use keys::{KEYS_MAX, Keys};
 
 use crate::catalogue::Catalogue;
-use crate::packing::{Mix, Shape};
+use crate::packing::{Demand, Mix, Shape};
 use cell::{Cell, Room, Top};
 use choose::Claim;
 use class::{Build, Hardware};
@@ -262,6 +262,14 @@ impl Index {
                 }
             }
         }
+    }
+
+    /// What usually comes, as far as that is known elsewhere: the mix is made of it, for the nodes
+    /// that there are now.
+    pub(crate) fn set_usual(&mut self, counts: BTreeMap<Demand, u64>) {
+        self.usage.made_of = counts;
+        self.usage.made_for.clone_from(&self.fleet);
+        self.renew_mix();
     }
 
     fn renew_mix(&mut self) {

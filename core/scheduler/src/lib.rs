@@ -6,6 +6,7 @@
 
 pub mod catalogue;
 mod change;
+mod gpus;
 pub mod index;
 mod logarithm;
 mod market;
@@ -19,7 +20,8 @@ pub mod sharing;
 pub mod slots;
 
 pub use change::{Change, cheapest_change};
-pub use market::{Contest, Found, Gain, Market, Names, Standing, stake_step, steps_of};
+pub use gpus::asked_milli;
+pub use market::{Contest, Found, Gain, GpuMix, Market, Names, Standing, stake_step, steps_of};
 pub use meter::Meter;
 pub use model::is_of_model;
 pub use rule::Rule;
@@ -27,8 +29,8 @@ pub use rule::Rule;
 use pace::DeviceClass;
 use slots::{KeptSlot, Span};
 use tg_types::{
-    AccountId, Amount, Bps, Device, DurationMs, JobId, JobSpec, NodeDescriptor, NodeId,
-    ProgramFacts, Proved, Work,
+    AccountId, Amount, Bps, Device, DurationMs, GpuAsk, HeldGpu, JobId, JobSpec, NodeDescriptor,
+    NodeId, ProgramFacts, Proved, Work,
 };
 
 /// What a job asks of a node.
@@ -59,6 +61,8 @@ pub struct Offer<'a> {
     pub descriptor: &'a NodeDescriptor,
     /// Runs it has now.
     pub running: u16,
+    /// What its runs have of its GPUs.
+    pub held: &'a [HeldGpu],
     /// Slots that it keeps for promised jobs.
     pub kept: &'a [KeptSlot],
     /// Whether validators see it.
@@ -98,6 +102,9 @@ const HOUR_MS: u128 = DurationMs::HOUR.get() as u128;
 
 /// Multiply-adds in which prices of work are given.
 const TERA: u128 = 1_000_000_000_000;
+
+/// A whole GPU in the unit of its parts.
+const WHOLE_MILLI: u128 = packing::GPU_MILLI as u128;
 
 /// What prices are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,8 +148,9 @@ impl Measure {
                 Self { pricing: Pricing::Tera, count, per: TERA }
             }
             (Work::Tensor { .. }, None) | (Work::Opaque { .. }, _) => {
-                let count = u128::from(spec.run_max.get());
-                Self { pricing: Pricing::Hour, count, per: HOUR_MS }
+                // Of several GPUs, or of a part of one, at least what is asked for is paid.
+                let count = u128::from(spec.run_max.get()) * u128::from(asked_milli(spec));
+                Self { pricing: Pricing::Hour, count, per: HOUR_MS * WHOLE_MILLI }
             }
         }
     }
@@ -160,13 +168,34 @@ pub fn offered(spec: &JobSpec, facts: Option<&ProgramFacts>) -> (Pricing, u64) {
     (measure.pricing, measure.price_max(spec.pay))
 }
 
-/// What a node asks for a run, rounded up; `None` if no amount is large enough.
+/// What a node asks for a run, rounded up; `None` if no amount is large enough. Of the devices that
+/// would do, the one of which the run takes the least counts.
 pub fn price(
     spec: &JobSpec,
     facts: Option<&ProgramFacts>,
     offer: &NodeDescriptor,
 ) -> Option<Amount> {
+    if spec.held_gpus() == GpuAsk::Usual {
+        return price_of(spec, facts, offer, asked_milli(spec));
+    }
+    let able = offer.devices.as_slice().iter().filter(|device| is_able(spec, device));
+    let charges = able.map(|device| gpus::take_of(spec, device, device.memory_mib).charge_milli());
+    price_of(spec, facts, offer, charges.min().unwrap_or_else(|| asked_milli(spec)))
+}
+
+/// What a node asks for a run that takes so much of a GPU, rounded up.
+fn price_of(
+    spec: &JobSpec,
+    facts: Option<&ProgramFacts>,
+    offer: &NodeDescriptor,
+    charge_milli: u32,
+) -> Option<Amount> {
     let Measure { pricing, count, per } = Measure::of(spec, facts);
+    let asked = u128::from(asked_milli(spec));
+    let (count, per) = match pricing {
+        Pricing::Hour => (count / asked * u128::from(charge_milli), per),
+        Pricing::Tera => (count, per),
+    };
     let units = u128::from(pricing.of(offer).units()).checked_mul(count)?.div_ceil(per);
     Amount::new(u64::try_from(units).ok()?).ok()
 }
@@ -183,6 +212,13 @@ pub fn fit_later(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Rule> {
     let lasting = Rule::ALL.into_iter().filter(|rule| !Rule::OF_SLOTS.contains(rule));
     let in_the_way = lasting.into_iter().find(|rule| !rule.admits(ask, offer));
     in_the_way.map_or(Ok(()), Err)
+}
+
+/// Whether a node could be given a run if those that it has now had ended, or the first rule that
+/// would be in the way even then. Waiting for these runs is of use only where this is so: slots
+/// that are kept, the node's end and its owner's stake do not change with them.
+pub fn fit_when_idle(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Rule> {
+    fit(ask, &Offer { running: 0, held: &[], ..*offer })
 }
 
 /// What stands between a job and a node.

@@ -5,12 +5,18 @@
 //! the rules about every node that would be better than the best so far: what it finds is the best
 //! of all that fit.
 //!
+//! Runs that hold GPUs have a market of their own: there a stall is all equal GPUs of a node with
+//! what is left of each, and the score counts what a run would leave of them for the tasks that
+//! usually come ([`GpuMix`]).
+//!
 //! A market is made of what nodes offer and of nothing else. One made anew decides the same, as
 //! long as no owner has lost its last stake: such nodes have no part in a new one.
 
+mod gpus;
 mod names;
 mod standing;
 
+pub use gpus::GpuMix;
 pub use names::Names;
 pub use standing::{Contest, Gain, Standing};
 
@@ -18,12 +24,11 @@ use crate::catalogue::Abilities;
 use crate::index::{Event, Index, Keys, NOWHERE, NodeOffer, Purpose, STALLS_MAX, TaskSpec};
 use crate::pace::{DeviceClass, Paces};
 use crate::packing::Models;
-use crate::sharing::Modes;
 use crate::{Ask, Measure, Meter, Offer, Pricing, fit};
 use names::Meant;
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use tg_types::{Amount, Name, NodeDescriptor, NodeId, Work};
+use tg_types::{Amount, DeviceKind, GpuAsk, Name, NodeDescriptor, NodeId, Work};
 
 /// The step of the price in the middle, and of all speeds: how fast devices fill memory says little
 /// of how fast they run a program. What runs of the same work took is in [`Paces`].
@@ -43,6 +48,8 @@ const COMPARISONS: usize = 4;
 /// What the rules take otherwise, for a node and for each of its devices.
 const STEPS_PER_NODE: usize = 16;
 const STEPS_PER_DEVICE: usize = 4;
+/// What it takes to see what is left of equal devices.
+const STEPS_PER_UNITS: usize = 32;
 /// What it takes to change a stall.
 const STEPS_PER_CHANGE: usize = 64;
 
@@ -51,6 +58,8 @@ const STEPS_PER_CHANGE: usize = 64;
 pub struct Market {
     index: Index,
     pricing: Pricing,
+    /// Whether it is that of runs that hold GPUs.
+    is_of_gpus: bool,
     /// The price in the middle of all, in quarter octaves.
     middle: i64,
     /// By name; all after the last number share it.
@@ -73,6 +82,8 @@ struct Stall {
     id: NodeId,
     /// The number of the device's name.
     name: u16,
+    /// The place of the device in the node's offer.
+    device: u8,
     offer: NodeOffer,
 }
 
@@ -101,6 +112,37 @@ impl Market {
         names: &mut Names,
         offers: impl Iterator<Item = Offer<'a>> + Clone,
     ) -> Self {
+        Self::made(pricing, None, names, offers)
+    }
+
+    /// The market of these nodes for runs that hold GPUs, in the light of what usually comes.
+    pub fn of_gpus<'a>(
+        mix: &GpuMix,
+        names: &mut Names,
+        offers: impl Iterator<Item = Offer<'a>> + Clone,
+    ) -> Self {
+        Self::made(Pricing::Hour, Some(mix), names, offers)
+    }
+
+    /// The market in which a job is placed.
+    pub fn for_job<'a>(
+        ask: &Ask<'_>,
+        mix: &GpuMix,
+        names: &mut Names,
+        offers: impl Iterator<Item = Offer<'a>> + Clone,
+    ) -> Self {
+        match ask.spec.held_gpus() {
+            GpuAsk::Usual => Self::new(Pricing::of_job(ask.spec, ask.facts), names, offers),
+            GpuAsk::Whole { .. } | GpuAsk::Part { .. } => Self::of_gpus(mix, names, offers),
+        }
+    }
+
+    fn made<'a>(
+        pricing: Pricing,
+        mix: Option<&GpuMix>,
+        names: &mut Names,
+        offers: impl Iterator<Item = Offer<'a>> + Clone,
+    ) -> Self {
         let earnest = || offers.clone().filter(Offer::is_earnest).map(|offer| offer.descriptor);
         let mut prices: Vec<i64> = earnest().map(|it| pricing.step_of(it)).collect();
         prices.sort_unstable();
@@ -108,6 +150,7 @@ impl Market {
         let mut market = Self {
             index: Index::new(),
             pricing,
+            is_of_gpus: mix.is_some(),
             middle: prices.get(prices.len() / 2).copied().unwrap_or(0),
             regions: regions.into_iter().cloned().collect(),
             stalls: Vec::new(),
@@ -124,6 +167,10 @@ impl Market {
                 joined.expect("all numbers are in their range");
             }
             market.stalls.push(stalls);
+            market.occupy(number, &offer);
+        }
+        if let Some(mix) = mix {
+            market.index.set_usual(mix.demands());
         }
         market.answers.resize(market.stalls.len(), Cell::default());
         market.index.settle();
@@ -143,6 +190,10 @@ impl Market {
                 changed.expect("all numbers are in their range");
                 self.index.settle();
             }
+        }
+        if self.occupy(number, offer) {
+            meter.add(STEPS_PER_CHANGE);
+            self.index.settle();
         }
     }
 
@@ -201,6 +252,7 @@ impl Market {
     /// What a job asks for; `None` if no node of the index can have it.
     fn task(&self, ask: &Ask<'_>, meant: Option<&Meant>) -> Option<TaskSpec> {
         let needs = &ask.spec.needs;
+        let gpus::Wanted { gpus, share_milli, may_share } = gpus::wanted(ask.spec);
         let region = match &needs.region {
             Some(region) => Some(self.region(region)?),
             None => None,
@@ -209,8 +261,8 @@ impl Market {
         Some(TaskSpec {
             cpu_milli: 0,
             ram_mib: 0,
-            gpus: 1,
-            share_milli: 0,
+            gpus,
+            share_milli,
             memory_mib: needs.memory_mib_min,
             regions: region.map_or(u64::MAX, |region| 1 << region),
             trust_min: stake_step(ask.bond),
@@ -222,7 +274,7 @@ impl Market {
             models: meant.map_or(Models::ANY, |meant| meant.models),
             abilities: Abilities::NONE,
             features: needs.features,
-            may_share: false,
+            may_share,
             purpose: match ask.spec.work {
                 Work::Tensor { .. } => Purpose::Inference,
                 Work::Opaque { .. } => Purpose::Batch,
@@ -241,10 +293,11 @@ impl Market {
             return stalls;
         }
         let mut seen = BTreeSet::new();
-        for (device, credited) in offer.devices() {
+        for (place, (device, credited)) in (0..).zip(offer.devices()) {
             let Some(memory_mib) = credited else { continue };
             let features = device.features;
-            if !seen.insert((device.kind, &device.model, memory_mib, features)) {
+            let is_known = !seen.insert((device.kind, &device.model, memory_mib, features));
+            if self.is_of_gpus && device.kind != DeviceKind::Gpu || !self.is_of_gpus && is_known {
                 continue;
             }
             let Some(id) = place_of(number, stalls.len()) else {
@@ -252,15 +305,19 @@ impl Market {
                 break;
             };
             let (name, model) = names.of(device, memory_mib);
+            let Some((count, modes)) = self.shape_of(device, model) else {
+                self.crowded.push(number);
+                break;
+            };
             let mut stall = NodeOffer {
                 owner: id,
                 kind: device.kind,
                 model,
-                count: 1,
+                count,
                 memory_mib,
                 abilities: Abilities::NONE,
                 features,
-                modes: Modes::WHOLE,
+                modes,
                 cpu_milli: 0,
                 ram_mib: 0,
                 region: self.region(&offer.descriptor.region).unwrap_or(REGION_LAST),
@@ -275,7 +332,7 @@ impl Market {
                 cached: Keys::default(),
             };
             stall.follow(offer);
-            stalls.push(Stall { id: stall_id(id), name, offer: stall });
+            stalls.push(Stall { id: stall_id(id), name, device: place, offer: stall });
         }
         stalls
     }
@@ -329,7 +386,14 @@ impl Offer<'_> {
 pub fn steps_of(ask: &Ask<'_>, offer: &Offer<'_>) -> usize {
     let by_name = ask.spec.needs.model.as_ref().map_or(0, |_| COMPARISONS * STEPS_PER_COMPARISON);
     let devices = offer.descriptor.devices.as_slice().len();
-    STEPS_PER_NODE + devices * (STEPS_PER_DEVICE + by_name)
+    let usual = STEPS_PER_NODE + devices * (STEPS_PER_DEVICE + by_name);
+    match ask.spec.held_gpus() {
+        GpuAsk::Usual => usual,
+        // Rules about GPUs look at all devices once more, and at what runs have of them.
+        GpuAsk::Whole { .. } | GpuAsk::Part { .. } => {
+            2 * usual + devices * (STEPS_PER_UNITS + offer.held.len())
+        }
+    }
 }
 
 /// The number of a stall; `None` if the node has as many as it may.

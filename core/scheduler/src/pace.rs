@@ -231,6 +231,18 @@ impl Forecast {
         self.times.get(&class).map(|expected| expected.time)
     }
 
+    /// How long a run on this class takes, if so many owners at least say so.
+    pub fn told_by(&self, voices_min: usize, class: DeviceClass) -> Option<DurationMs> {
+        let expected = self.times.get(&class)?;
+        (expected.voices >= voices_min).then_some(expected.time)
+    }
+
+    /// The shortest time that a run takes anywhere, of what so many owners at least say.
+    pub fn least_told_by(&self, voices_min: usize) -> Option<DurationMs> {
+        let told = self.times.values().filter(|expected| expected.voices >= voices_min);
+        told.map(|expected| expected.time).min()
+    }
+
     /// How long a run takes wherever it is: the time in the middle of what is known.
     pub fn anywhere(&self) -> Option<DurationMs> {
         let middle = middle(self.times.values())?;

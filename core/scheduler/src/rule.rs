@@ -1,10 +1,10 @@
 //! The rules by which a node is fit for a job, in the order in which they are tried.
 
-use tg_types::Device;
+use tg_types::{Device, GpuAsk};
 
 use crate::model::is_of_model;
 use crate::slots::{KeptSlot, busiest};
-use crate::{Ask, Offer, is_able, price};
+use crate::{Ask, Offer, gpus, is_able, price};
 
 macro_rules! rules {
     ($( $(#[$meta:meta])* $rule:ident, $code:literal, $sentence:literal; )*) => {
@@ -54,19 +54,31 @@ rules! {
     Features, "features", "have no such device with the needed features";
     /// No such device has the memory.
     Memory, "memory", "have no such device with enough memory";
+    /// It has fewer such devices than are asked for.
+    Count, "count", "have too few such GPUs";
     /// It asks for more.
     Price, "price", "ask for more than a run is paid";
     /// Its owner has too little at stake.
     Stake, "stake", "have too little stake left to stand for the run";
     /// It has as many runs as it takes.
     Busy, "busy", "are busy";
+    /// Others have its devices.
+    Gpus, "gpus", "have too few such GPUs free";
+    /// Others have so much of its devices that too little of each is left.
+    Part, "part", "have no part of such a GPU free that is enough";
     /// It keeps its free slots for others that were promised before this run would surely end.
     Kept, "kept", "keep their free slots for jobs that were promised";
+    /// It closes before the run may have ended.
+    Closing, "closing", "close before the run may have ended";
 }
 
 impl Rule {
-    /// The rules about slots: what they say changes with time.
-    pub(crate) const OF_SLOTS: [Self; 2] = [Self::Busy, Self::Kept];
+    /// The rules about slots and GPUs that are free: what they say changes with time.
+    pub(crate) const OF_SLOTS: [Self; 5] =
+        [Self::Busy, Self::Gpus, Self::Part, Self::Kept, Self::Closing];
+
+    /// Those of them that pass by waiting: who closes does not come back by that.
+    pub(crate) const PASSING: [Self; 4] = [Self::Busy, Self::Gpus, Self::Part, Self::Kept];
 
     /// Where it stands in [`Rule::ALL`].
     pub const fn place(self) -> usize {
@@ -77,6 +89,7 @@ impl Rule {
     /// before.
     pub(crate) fn admits(self, ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
         let (needs, descriptor) = (&ask.spec.needs, offer.descriptor);
+        let asked = ask.spec.held_gpus();
         let kind = |device: &Device| needs.kind.is_none_or(|kind| kind == device.kind);
         let model = |device: &Device| {
             needs.model.as_ref().is_none_or(|model| is_of_model(model, &device.model))
@@ -95,13 +108,17 @@ impl Rule {
                 kind(device) && model(device) && device.features.contains(needs.features)
             }),
             Self::Memory => has_memory(ask, offer),
-            Self::Price => {
-                let price = price(ask.spec, ask.facts, descriptor);
-                price.is_some_and(|price| price <= ask.spec.pay)
-            }
+            Self::Count => has_count(ask, offer),
+            Self::Price => is_paid(ask, offer),
             Self::Stake => offer.stake_free >= ask.bond,
             Self::Busy => offer.running < descriptor.slots,
+            Self::Gpus => !matches!(asked, GpuAsk::Whole { .. }) || has_gpus(ask, offer),
+            Self::Part => !matches!(asked, GpuAsk::Part { .. }) || has_gpus(ask, offer),
             Self::Kept => leaves_kept_slots(ask, offer),
+            Self::Closing => {
+                let end = ask.span.from.plus(ask.spec.run_max);
+                descriptor.closes.is_none_or(|at| end.is_ok_and(|end| end <= at))
+            }
         }
     }
 }
@@ -113,6 +130,35 @@ fn leaves_kept_slots(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
     let others = offer.kept.iter().filter(|slot| ask.job != Some(slot.job)).map(KeptSlot::span);
     let kept = busiest(others, ask.span);
     kept == 0 || usize::from(offer.running) + kept < usize::from(offer.descriptor.slots)
+}
+
+/// Whether there are as many equal devices as are asked for, whoever has them. If none was shown,
+/// that is in the way, and not their number.
+fn has_count(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
+    let holds = ask.spec.held_gpus() != GpuAsk::Usual;
+    !holds || offer.suitable(ask.spec).next().is_none() || offer.seats(ask.spec).next().is_some()
+}
+
+/// Whether the pay is enough for what a run takes here.
+fn is_paid(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
+    let mut seats = offer.seats(ask.spec).peekable();
+    if ask.spec.held_gpus() == GpuAsk::Usual || seats.peek().is_none() {
+        let price = price(ask.spec, ask.facts, offer.descriptor);
+        return price.is_some_and(|price| price <= ask.spec.pay);
+    }
+    seats.any(|seat| offer.is_paid(ask.spec, &seat))
+}
+
+/// Whether what a run takes is free, on a device that its pay is enough for; on any if it is not
+/// enough for one: then it is the price that is in the way. Of a node without such devices another
+/// rule says what is missing.
+fn has_gpus(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
+    let is_paid = is_paid(ask, offer);
+    let mut seats = offer.seats(ask.spec).peekable();
+    let has_room = |seat: gpus::Seat<'_>| {
+        (!is_paid || offer.is_paid(ask.spec, &seat)) && seat.has_room(offer.held)
+    };
+    seats.peek().is_none() || seats.any(has_room)
 }
 
 /// Whether a device was shown that would do. Of a node with none that would do it is enough if any

@@ -15,9 +15,11 @@ pub use pool::{Pool, Started};
 
 use crate::catalogue::Split;
 use crate::packing::GPU_MILLI;
+use tg_types::gpu::SHARE_STEPS;
+use tg_types::{GpuPart, MigSlices, Sharing};
 
-/// Shares are given out in this many steps of a GPU: never more users than MPS serves.
-pub const STEPS: u8 = 20;
+/// Shares are given out in this many steps of a GPU.
+pub const STEPS: u8 = SHARE_STEPS;
 /// Of the memory of a part, what its user can have: drivers keep some for themselves.
 const USABLE: (u64, u64) = (15, 16);
 
@@ -81,6 +83,36 @@ impl Take {
             Self::Part(profile) => u32::from(profile.milli()),
             Self::Share(steps) => whole * u32::from(steps) / u32::from(STEPS),
         }
+    }
+
+    /// What it costs of the price of one device, in thousandths, rounded up: of a partition the
+    /// larger of its parts of processors and memory, since neither is left for others.
+    pub fn charge_milli(self) -> u32 {
+        match self {
+            Self::None => u32::from(GPU_MILLI),
+            Self::Whole(_) | Self::Share(_) => self.milli(),
+            Self::Part(profile) => profile.charge_milli(),
+        }
+    }
+}
+
+impl Split {
+    /// As the owner of a device says, who has asked the driver.
+    pub const fn of(sharing: Sharing) -> Self {
+        match sharing.mig {
+            None => Self::None,
+            Some(MigSlices::Four) => Self::Mig4,
+            Some(MigSlices::Seven) => Self::Mig7,
+        }
+    }
+}
+
+impl Modes {
+    /// What the owner of a device allows.
+    pub const fn of(sharing: Sharing) -> Self {
+        let mig = if sharing.mig.is_some() { Self::MIG } else { Self::WHOLE };
+        let shares = Self::MPS.with(Self::TIME);
+        if sharing.shares { mig.with(shares) } else { mig }
     }
 }
 
@@ -161,6 +193,26 @@ impl Gpu {
     pub const FREE: Self = Self(0);
     /// One task has all of it.
     pub const TAKEN: Self = Self(TAKEN);
+
+    /// The device with one more user that is known to have this of it.
+    #[must_use]
+    pub(crate) fn used_by(self, part: GpuPart) -> Self {
+        match part {
+            GpuPart::Whole => Self::TAKEN,
+            GpuPart::Partition { memory, start, .. } => {
+                let mask = mig::mask(memory, start);
+                if self == Self::TAKEN {
+                    self
+                } else {
+                    Self(PARTED | u16::from(self.parted() | mask))
+                }
+            }
+            GpuPart::Share { steps } => {
+                let sum = self.shared().saturating_add(steps).min(STEPS);
+                if self == Self::TAKEN { self } else { Self(SHARED | u16::from(sum)) }
+            }
+        }
+    }
 
     /// The places that partitions have, as bits; 0 if it has none.
     const fn parted(self) -> u8 {

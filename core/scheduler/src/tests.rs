@@ -17,7 +17,14 @@ pub(crate) fn owner(number: u8) -> AccountId {
 }
 
 pub(crate) fn device(kind: DeviceKind, model: &str, memory_mib: u32) -> Device {
-    Device { kind, model: name(model), memory_mib, count: 1, features: Features::NONE }
+    Device {
+        kind,
+        model: name(model),
+        memory_mib,
+        count: 1,
+        features: Features::NONE,
+        sharing: tg_types::Sharing::WHOLE,
+    }
 }
 
 pub(crate) fn descriptor(device: Device, price: u64) -> NodeDescriptor {
@@ -28,6 +35,7 @@ pub(crate) fn descriptor(device: Device, price: u64) -> NodeDescriptor {
         price_per_tera: Amount::constant(price),
         slots: 2,
         is_open: true,
+        closes: None,
     }
 }
 
@@ -45,6 +53,7 @@ pub(crate) fn spec() -> JobSpec {
         expires_after: DurationMs::DAY,
         promise: None,
         checkpoint: None,
+        nodes: 1,
     }
 }
 
@@ -54,6 +63,7 @@ pub(crate) fn offer(number: u8, descriptor: &NodeDescriptor) -> Offer<'_> {
         owner: owner(number),
         descriptor,
         running: 0,
+        held: &[],
         kept: &[],
         is_present: true,
         credit: Credit::Claims,
@@ -151,6 +161,10 @@ fn every_rule_removes_its_node_and_names_the_change() {
     check(&spec, &Offer { stake_free: Amount::ZERO, ..node }, Rule::Stake, wait(Rule::Stake));
     let closed = NodeDescriptor { is_open: false, ..good.clone() };
     check(&spec, &offer(1, &closed), Rule::Closed, wait(Rule::Closed));
+    let end = ask(&spec).span.from.plus(spec.run_max).expect("early");
+    let closing = |at: u64| NodeDescriptor { closes: Some(Tick::new(at)), ..good.clone() };
+    check(&spec, &offer(1, &closing(end.get() - 1)), Rule::Closing, None);
+    assert_eq!(fit(&ask(&spec), &offer(1, &closing(end.get()))), Ok(()));
     let with = |change: &dyn Fn(&mut JobSpec)| {
         let mut spec = spec.clone();
         change(&mut spec);

@@ -305,6 +305,8 @@ crate::wire! {
         Weights = 20,
         /// What settled jobs have taught about run times.
         Pace = 21,
+        /// What is usually asked for of GPUs.
+        GpuMix = 22,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::amount::Amount;
 use crate::bounded::{Bytes, Name};
 use crate::checkpoint::CheckpointPlan;
 use crate::codec::Encode;
+use crate::gpu::GpuAsk;
 use crate::hash::{Tag, tagged};
 use crate::ids::{Hash32, NodeId};
 use crate::node::{DeviceKind, Features};
@@ -19,6 +20,9 @@ use crate::wire;
 pub const REPLICAS_MIN: u8 = 2;
 /// The most replicas of a redundant job. With the spare ones it stays below the runs of a job.
 pub const REPLICAS_MAX: u8 = 4;
+
+/// The most nodes of a job: all of them are found in one block, and listed in its record.
+pub const NODES_PER_JOB_MAX: u8 = 16;
 
 wire! {
     /// What is to be computed.
@@ -58,13 +62,21 @@ wire! {
         pub features: Features,
         /// Where it must stand; anywhere if absent.
         pub region: Option<Name>,
+        /// What a run has of GPUs.
+        pub gpus: GpuAsk,
     }
 }
 
 impl Needs {
     /// Any device.
-    pub const ANY: Self =
-        Self { kind: None, model: None, memory_mib_min: 0, features: Features::NONE, region: None };
+    pub const ANY: Self = Self {
+        kind: None,
+        model: None,
+        memory_mib_min: 0,
+        features: Features::NONE,
+        region: None,
+        gpus: GpuAsk::Usual,
+    };
 }
 
 wire! {
@@ -295,14 +307,42 @@ wire! {
         pub promise: Option<Tick>,
         /// Whether and how its state is saved, so that it can go on elsewhere.
         pub checkpoint: Option<CheckpointPlan>,
+        /// On how many nodes it runs at the same time: a gang if there are several.
+        pub nodes: u8,
     }
 }
 
 impl JobSpec {
+    /// Whether it runs on several nodes at the same time, or not at all.
+    pub const fn is_gang(&self) -> bool {
+        self.nodes > 1
+    }
+
+    /// How many runs are started.
+    pub const fn runs(&self) -> u8 {
+        if self.is_gang() { self.nodes } else { self.tier.runs() }
+    }
+
+    /// How many runs may be paid.
+    pub const fn runs_paid_max(&self) -> u8 {
+        if self.is_gang() { self.nodes } else { self.tier.runs_paid_max() }
+    }
+
     /// The package as vouchers name it.
     pub const fn package_ref(&self) -> PackageRef {
         let (id, bytes) = (self.package, self.package_bytes);
         PackageRef { id, bytes, key_escrow: Some(self.key_escrow) }
+    }
+
+    /// The GPUs that a run holds; [`GpuAsk::Usual`] if it holds none. A command that needs a GPU
+    /// has one for itself unless it says otherwise.
+    pub const fn held_gpus(&self) -> GpuAsk {
+        match (self.needs.gpus, self.needs.kind, &self.work) {
+            (GpuAsk::Usual, Some(DeviceKind::Gpu), Work::Opaque { .. }) => {
+                GpuAsk::Whole { count: 1 }
+            }
+            (asked, _, _) => asked,
+        }
     }
 }
 

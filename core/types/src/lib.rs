@@ -11,6 +11,7 @@ pub mod bounded;
 pub mod checkpoint;
 pub mod codec;
 pub mod genesis;
+pub mod gpu;
 pub mod hash;
 pub mod header;
 mod hex;
@@ -33,6 +34,7 @@ pub use bounded::{Address, BoundError, Bytes, List, Name};
 pub use checkpoint::{CheckpointPlan, CheckpointRef};
 pub use codec::{Decode, DecodeError, Encode, FORMAT_VERSION, Reader};
 pub use genesis::{Genesis, GenesisError, GenesisSpec, NetworkKind, ValidatorSeat};
+pub use gpu::{GpuAsk, GpuPart, GpuSlice, GpuSlices, HeldGpu, MigSlices, Sharing};
 pub use header::Header;
 pub use ids::{
     AccountId, ChainId, GenesisHash, Hash32, HeaderDigest, IdError, IdempotencyId, JobId, NodeId,
@@ -53,6 +55,8 @@ pub use traits::{
     ProgramFacts, ProofFile, ResultClaim, ResultVerifier, RunClaim, StepJudge, StepVerdict,
     TileLot, VerifyCosts,
 };
-pub use tx::{Action, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError};
+pub use tx::{
+    Action, Adjustment, CheckedTx, Evidence, Lane, Memo, NodeSet, Nonce, SignedTx, TxBody, TxError,
+};
 pub use voucher::{PackageRef, Packages, SeatSignature, SeatSignatures, Voucher, Vouchers};
 pub use weights::{RegistrationClaim, SecretWeights};

@@ -4,6 +4,7 @@
 use crate::amount::Amount;
 use crate::bounded::{List, Name};
 use crate::codec::{Decode, DecodeError, Encode, Reader};
+use crate::gpu::Sharing;
 use crate::tick::{DurationMs, Tick};
 use crate::wire;
 
@@ -102,6 +103,8 @@ wire! {
         pub count: u16,
         /// What each can do.
         pub features: Features,
+        /// How each may be given out.
+        pub sharing: Sharing,
     }
 }
 
@@ -145,7 +148,8 @@ wire! {
         pub region: Name,
         /// What it has.
         pub devices: List<Device, 1, DEVICES_MAX>,
-        /// What an hour of it costs at least.
+        /// What an hour of a run costs at least that has one GPU, or none; more GPUs cost as many
+        /// times that, and a part of one its part.
         pub price_per_hour: Amount,
         /// What 10^12 multiply-adds of a tensor program cost at least.
         pub price_per_tera: Amount,
@@ -153,6 +157,9 @@ wire! {
         pub slots: u16,
         /// Whether it takes runs now. Checks are drawn all the same.
         pub is_open: bool,
+        /// When it closes, if it knows: it is given no run that may last longer, and commands that
+        /// are saved move away before.
+        pub closes: Option<Tick>,
     }
 }
 

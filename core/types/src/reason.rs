@@ -178,6 +178,22 @@ reasons! {
     CheckpointNotAsked = 279, "checkpoint_not_asked",
         "The job does not ask for its state to be saved.";
     YieldNotAsked = 280, "yield_not_asked", "Nobody asked this run to make room.";
+    StopTooLate = 281, "stop_too_late",
+        "A result was committed to, so the job cannot be stopped any more.";
+    StopRepeated = 282, "stop_repeated", "The job was asked to stop already.";
+    NodesWrong = 283, "nodes_wrong", "A job runs on 1 to 16 nodes.";
+    GangNeedsCommand = 284, "gang_needs_command",
+        "Only commands of tier none run on several nodes, without checkpoints and promises.";
+    AdjustNothing = 285, "adjust_nothing", "Nothing of the job would be changed.";
+    AdjustPromised = 286, "adjust_promised",
+        "A slot is kept for a promised job as it is, so it cannot be changed.";
+    AdjustTooLate = 287, "adjust_too_late",
+        "A job that runs keeps its pay and its nodes, and may be given a later date only.";
+    AdjustPast = 288, "adjust_past", "The date has passed already.";
+    GpusWrong = 290, "gpus_wrong",
+        "A command that needs a GPU asks for 1 to 16 whole ones, or for 1 to 19 twentieths of one.";
+    PromiseNeedsSlot = 291, "promise_needs_slot",
+        "Nodes keep slots for promised jobs and no GPUs, so a job that holds one is not promised.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";
@@ -281,6 +297,16 @@ reasons! {
     YieldAsked = 381, "yield_asked", "A run was asked to make room for a job that offers more.";
     RunYielded = 382, "run_yielded",
         "A run made room for a job that offers more; it goes on where it stopped.";
+    StopAsked = 383, "stop_asked", "A run was asked to end, because its client stops the job.";
+    RunStopped = 384, "run_stopped",
+        "A run ended because its client stopped the job; it was paid for its time.";
+    MoveAsked = 385, "move_asked",
+        "A run was asked to save its state and to end; it goes on elsewhere.";
+    RunMoved = 386, "run_moved",
+        "A run left its node; it goes on elsewhere where it stopped.";
+    GangBroken = 387, "gang_broken",
+        "A member of a gang failed, so all its runs ended.";
+    JobAdjusted = 388, "job_adjusted", "A client changed what it wants of a job.";
 }
 
 impl Encode for Reason {

@@ -8,9 +8,10 @@ mod action;
 mod check;
 
 pub use action::{
-    ARRAY_TASKS_MAX, Action, ArrayTasks, CapacityOpenings, DisputeAnswer, DisputeEvidence,
-    Evidence, JOBS_PER_TX_MAX, Memo, NodeSet, OpenedCheck, OpenedResult, PROGRAM_PIECES_MAX,
-    ProgramPiece, REPORTS_PER_TX_MAX, SHOWN_BYTES_MAX, SHOWN_OPENLY_BYTES_MAX, Sealed, ShownBytes,
+    ARRAY_TASKS_MAX, Action, Adjustment, ArrayTasks, CapacityOpenings, DisputeAnswer,
+    DisputeEvidence, Evidence, JOBS_PER_TX_MAX, Memo, NodeSet, OpenedCheck, OpenedResult,
+    PROGRAM_PIECES_MAX, ProgramPiece, REPORTS_PER_TX_MAX, SHOWN_BYTES_MAX, SHOWN_OPENLY_BYTES_MAX,
+    Sealed, ShownBytes,
 };
 pub use check::{CheckedTx, TxError, check_batch};
 

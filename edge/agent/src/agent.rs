@@ -12,6 +12,7 @@ mod check;
 mod courier;
 mod desk;
 mod dispute;
+mod ending;
 mod gpus;
 mod notes;
 mod outbox;
@@ -20,6 +21,7 @@ mod patience;
 mod prove;
 mod resume;
 mod save;
+mod split;
 mod tiles;
 mod work;
 
@@ -30,7 +32,7 @@ pub use capacity::open_gpu;
 use crate::registration::{self, Registration};
 use crate::task_run::Workshop;
 use crate::tensor_run::TensorRun;
-use books::Books;
+use books::{Attempt, Books};
 use capacity::{Drawn, Question, Then};
 use courier::Courier;
 use desk::Desk;
@@ -40,17 +42,18 @@ use notes::{Duty, Note, Notes};
 use outbox::Outbox;
 use packages::Packages;
 use prove::{Proved, Provers};
+pub use split::{MadePart, PartPlace, SplitFault, Splitter};
 use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_gateway::message::{EventList, Reply};
-use tg_gateway::{Blocks, Gateway, GatewayError};
+use tg_gateway::{Blocks, Gateway};
 use tg_ledger::{AccountEntry, JobEntry, NodeEntry, RunState, Turn, keys};
 use tg_privacy::{ContentKey, WrapSecret};
 use tg_types::{
     AccountId, Action, Amount, Bytes, Decode, Event, JobId, JobStatus, List, Message, NodeId,
-    RunFailure, SecretKey,
+    RunFailure, SecretKey, Tick,
 };
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
@@ -84,6 +87,8 @@ pub struct AgentConfig {
     pub notes: Option<PathBuf>,
     /// Where the GPUs are that the node offers.
     pub gpus: Vec<GpuPlace>,
+    /// Who splits them, if they are offered in partitions.
+    pub splitter: Option<Arc<dyn Splitter>>,
     /// A lying node, for demonstrations.
     pub cheats: Option<Cheat>,
 }
@@ -136,6 +141,8 @@ type Busy = Arc<()>;
 
 /// What a task tells the agent.
 enum Report {
+    /// A run has begun; this is which one it is.
+    Begun(JobId, Attempt),
     /// A run has a result; all that is needed later comes with it.
     Ran(JobId, Box<Ran>),
     /// A run cannot be done.
@@ -152,7 +159,7 @@ enum Report {
     Wrong(JobId, Arc<TensorRun>),
     /// The state of a run was saved; this says so.
     Saved(Box<Action>),
-    /// A run makes room for another one; this says so.
+    /// A run has ended before it was finished, as it was asked to; this says so.
     Yielded(JobId, Box<Action>),
     /// A memory is filled.
     Filled(capacity::Answer, Then),
@@ -167,6 +174,8 @@ pub(crate) struct Ran {
     pub(crate) proved: Option<Proved>,
     /// The key of the inputs, if their owner keeps it: for a defence after a restart.
     pub(crate) key: Option<ContentKey>,
+    /// Whether the commitment to it came to the ledger.
+    pub(crate) is_committed: bool,
 }
 
 /// What runs and checks share.
@@ -202,7 +211,7 @@ impl Agent {
         let config = Arc::new(config);
         let outbox = Outbox::start(&config);
         let courier = Courier::start(Arc::clone(&config));
-        let gpus_used = Arc::new(Gpus::new(gpus_now.clone()));
+        let gpus_used = Arc::new(Gpus::new(gpus_now.clone(), config.splitter.clone()));
         let packages = Packages::default();
         let (gpus_of_runs, provers) = (gpus_used, Arc::default());
         let tools = Tools { desk, packages, courier, gpus: gpus_of_runs, provers };
@@ -278,7 +287,11 @@ impl State {
         loop {
             tokio::select! {
                 _ = stopped.changed() => break,
-                Some(report) = inbox.recv() => self.report(report).await,
+                Some(report) = inbox.recv() => {
+                    if self.is_wanted(&report) {
+                        self.report(report).await;
+                    }
+                }
                 frame = blocks.next() => match frame {
                     Some(frame) => self.block(&frame).await,
                     None => {
@@ -314,99 +327,27 @@ impl State {
         }
     }
 
-    /// Takes up the runs that the node has and nobody works on, and shows what it promised.
-    async fn catch_up(&mut self) -> Result<(), GatewayError> {
-        let gateway = Arc::clone(&self.config.gateway);
-        self.forget_ended().await?;
-        let record = gateway.entry::<NodeEntry>(keys::node(&self.node)).await?;
-        if record.as_ref().is_none_or(|record| record.absent.is_some()) {
-            self.config.registration.look_soon();
-        }
-        let Some(record) = record else { return Ok(()) };
-        if let Some(question) = Question::of(&record.capacity.step) {
-            self.begin_fill(question);
-        }
-        for job in record.runs.as_slice() {
-            let Some(entry) = gateway.entry::<JobEntry>(keys::job(job)).await? else { continue };
-            let ours = entry.live().find(|run| run.node == self.node).map(|run| run.state);
-            if let Some(ran) = self.books.runs.get(job) {
-                if matches!(ours, Some(RunState::Committed { .. })) {
-                    self.outbox.reveal(*job, &ran.note).await;
-                }
-                continue;
-            }
-            match ours {
-                Some(RunState::Placed) => self.run_or_show(*job).await,
-                Some(RunState::Committed { .. } | RunState::Revealed { .. }) => {
-                    self.remember(*job, &entry).await;
-                }
-                Some(RunState::Ended { .. }) | None => {}
-            }
-        }
-        self.take_up_checks().await
-    }
-
-    /// Shows a result that was proven before, or begins the run.
-    async fn run_or_show(&mut self, job: JobId) {
-        if self.books.shown.contains(&job) {
-            return; // every stream of blocks begins with all our runs
-        }
-        match self.notes.find_proof(&job).and_then(|proven| proven.whole) {
-            Some(proof) => {
-                self.books.shown.insert(job);
-                self.outbox.prove(proof).await;
-            }
-            None => self.begin_run(job),
-        }
-    }
-
-    /// Takes up a result that was committed to before the agent died.
-    async fn remember(&mut self, job: JobId, entry: &JobEntry) {
-        let Some(note) = self.notes.find(&job) else { return };
-        self.outbox.reveal(job, &note).await;
-        self.books.runs.insert(job, Ran { run: None, note, proved: None, key: None });
-        if entry.status == JobStatus::Disputed {
-            self.defend(job);
-        }
-    }
-
     /// Looks through what happened in a block.
     async fn block(&mut self, frame: &[u8]) {
-        let Ok(Reply::Block { events: EventList(events), .. }) = Reply::from_bytes(frame) else {
-            return;
-        };
+        let block = Reply::from_bytes(frame);
+        let Ok(Reply::Block { tick, events: EventList(events), .. }) = block else { return };
         for event in events {
-            self.event(&event).await;
-            self.yield_event(&event);
-        }
-    }
-
-    /// What follows when a run of ours has to make room, or has.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "only two events are about that")]
-    fn yield_event(&mut self, event: &Event) {
-        match *event {
-            Event::YieldAsked { job, node, .. } if node == self.node => self.yield_run(job),
-            Event::RunYielded { job, node, .. } if node == self.node => self.forget(&job),
-            _ => {}
+            self.event(tick, &event).await;
+            self.ending_event(&event);
         }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is no business of a node")]
-    async fn event(&mut self, event: &Event) {
+    async fn event(&mut self, now: Tick, event: &Event) {
         let node = self.node;
         match *event {
-            Event::JobPlaced { job, node: to, .. } if to == node => self.begin_run(job),
-            // Of several replicas none is shown before all have committed to theirs; so any of
-            // their commitments may be the one that was waited for.
-            Event::ResultCommitted { job, .. } => {
-                if let Some(ran) = self.books.runs.get(&job) {
-                    self.outbox.reveal(job, &ran.note).await;
-                }
-            }
-            Event::ResultRevealed { node: by, .. } | Event::ResultProved { node: by, .. }
+            Event::JobPlaced { job, node: to, .. } if to == node => self.begin_run(job, now),
+            Event::ResultCommitted { job, node: by } => self.commitment_came(job, by).await,
+            Event::ResultRevealed { job, node: by, .. }
+            | Event::ResultProved { job, node: by, .. }
                 if by == node =>
             {
-                self.count_run();
+                self.count_run(&job);
             }
             Event::CheckDrawn { job, node: to, .. } if to == node => self.begin_check(job),
             Event::CheckCommitted { job, node: by } if by == node => self.show(job),
@@ -433,8 +374,7 @@ impl State {
             | Event::JobFailed { job, .. }
             | Event::PromiseRefused { job, .. }
             | Event::JobExpired { job, .. }
-            | Event::JobCancelled { job, .. } => self.forget(&job),
-            Event::RunEnded { job, node: by, .. } if by == node => self.forget(&job),
+            | Event::JobCancelled { job, .. } => self.drop_run(&job),
             Event::RunEnded { job, .. } => {
                 self.books.vouched.remove(&job);
                 self.notes.forget_duty(&job);
@@ -494,7 +434,20 @@ impl State {
         }
     }
 
-    fn count_run(&mut self) {
+    /// Shows a result of ours. Of several replicas none is shown before all have committed to
+    /// theirs; so any of their commitments may be the one that was waited for.
+    async fn commitment_came(&mut self, job: JobId, by: NodeId) {
+        if by == self.node {
+            self.books.note_commitment(&job);
+            self.face_stale(job).await;
+        }
+        if let Some(ran) = self.books.runs.get(&job) {
+            self.outbox.reveal(job, &ran.note).await;
+        }
+    }
+
+    fn count_run(&mut self, job: &JobId) {
+        self.books.stale.remove(job);
         self.deeds.runs += 1;
         self.tell.send_replace(self.deeds);
     }
@@ -506,20 +459,18 @@ impl State {
     }
 
     fn forget(&mut self, job: &JobId) {
-        self.books.runs.remove(job);
-        self.books.shown.remove(job);
+        self.books.forget(job);
         self.notes.forget(job);
-        self.books.checks.remove(job);
-        self.books.vouched.remove(job);
-        self.books.undefended.remove(job);
-        self.books.complaints.remove(job);
-        self.books.objections.remove(job);
         self.tools.desk.remove(job);
     }
 
     async fn report(&mut self, report: Report) {
-        self.books.end(&report);
         match report {
+            Report::Begun(job, attempt) => {
+                if self.books.begin_attempt(job, attempt) {
+                    self.face_stale(job).await;
+                }
+            }
             Report::Ran(job, ran) if ran.proved.is_some() => self.prove(job, *ran).await,
             Report::Ran(job, ran) => {
                 let seal = ran.note.result.seal(&self.node, &ran.note.salt);
@@ -531,11 +482,7 @@ impl State {
                 self.books.runs.insert(job, *ran);
                 self.outbox.commit(job, seal).await;
             }
-            Report::Failed(job, failure) => {
-                self.deeds.given_up += 1;
-                self.tell.send_replace(self.deeds);
-                self.outbox.give_up(job, failure).await;
-            }
+            Report::Failed(job, failure) => self.give_up(job, failure).await,
             Report::WrongInputs(job, key) => {
                 self.deeds.given_up += 1;
                 self.tell.send_replace(self.deeds);
@@ -569,22 +516,25 @@ impl State {
                     self.outbox.send(Action::LackKey { job }).await;
                 }
             }
-            Report::Filled(answer, then) => {
-                if self.books.seed != Some(answer.seed) {
-                    return; // another one is asked for by now
-                }
-                let commitment = answer.commitment();
-                self.books.answer = Some(answer);
-                match then {
-                    Then::Commit => self.outbox.send(commitment).await,
-                    Then::Keep => {
-                        if let Some(drawn) = self.books.drawn {
-                            self.show_capacity(drawn);
-                        }
-                    }
-                    Then::Show(drawn) => self.show_capacity(drawn),
+            Report::Filled(answer, then) => self.filled(answer, then).await,
+        }
+    }
+
+    /// What follows when a memory is filled.
+    async fn filled(&mut self, answer: capacity::Answer, then: Then) {
+        if self.books.seed != Some(answer.seed) {
+            return; // another one is asked for by now
+        }
+        let commitment = answer.commitment();
+        self.books.answer = Some(answer);
+        match then {
+            Then::Commit => self.outbox.send(commitment).await,
+            Then::Keep => {
+                if let Some(drawn) = self.books.drawn {
+                    self.show_capacity(drawn);
                 }
             }
+            Then::Show(drawn) => self.show_capacity(drawn),
         }
     }
 
@@ -647,17 +597,19 @@ impl State {
         });
     }
 
-    /// Runs a job, unless that is under way: who reconnects reads of it once more.
-    fn begin_run(&mut self, job: JobId) {
-        if !self.books.running.insert(job) {
+    /// Runs a job that was placed then, unless that is under way: who reconnects reads of it once
+    /// more.
+    fn begin_run(&mut self, job: JobId, since: Tick) {
+        if !self.books.begin(job, since) {
             return;
         }
+        self.tools.desk.expect_task(&job);
         let (config, reports) = (Arc::clone(&self.config), self.reports.clone());
         let (tools, busy) = (Arc::clone(&self.tools), Arc::clone(&self.busy));
         let before = self.notes.find_proof(&job).map(|proven| (proven, self.notes.find_key(&job)));
         self.tasks.spawn(async move {
             let _computing = busy;
-            let report = match work::run(&config, (&tools, &reports), job, before).await {
+            let report = match work::run(&config, (&tools, &reports), (job, since), before).await {
                 Ok(ran) => Report::Ran(job, Box::new(ran)),
                 Err(WorkError::Yielded(action)) => Report::Yielded(job, action),
                 Err(error) => {
@@ -668,16 +620,6 @@ impl State {
             };
             // The agent has stopped if nobody hears this.
             let _unheard = reports.send(report).await;
-        });
-    }
-
-    /// Asks a program to end, and ends it when there is just enough time left to save its state.
-    fn yield_run(&mut self, job: JobId) {
-        let Some(stop) = self.tools.desk.ask_to_end(&job) else { return };
-        let within = self.config.gateway.params().jobs.yields.within.get();
-        self.tasks.spawn(async move {
-            tokio::time::sleep(Duration::from_millis(within / 2)).await;
-            stop.stop();
         });
     }
 
@@ -791,25 +733,4 @@ pub(crate) async fn balance(config: &AgentConfig) -> Amount {
     let account = AccountId::from(config.key.public());
     let entry = config.gateway.entry::<AccountEntry>(keys::account(&account)).await;
     entry.ok().flatten().map_or(Amount::ZERO, |entry| entry.balance)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Books, Report};
-    use tg_types::{JobId, RunFailure};
-
-    #[test]
-    fn run_and_check_of_one_job_end_each_on_their_own() {
-        let (mut books, job) = (Books::default(), JobId::new([1; 32]));
-        assert!(books.running.insert(job) && books.checking.insert(job));
-        assert!(!books.running.insert(job), "it is under way");
-        books.end(&Report::Failed(job, RunFailure::Declined));
-        assert!(books.running.insert(job), "it may be begun again");
-        books.end(&Report::Unchecked(job));
-        assert!(books.checking.is_empty());
-        assert!(books.checking.insert(job));
-        books.end(&Report::Keyless(job));
-        assert!(!books.checking.insert(job), "it waits for its key");
-        assert!(!books.running.is_empty());
-    }
 }

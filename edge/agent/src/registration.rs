@@ -201,7 +201,14 @@ mod tests {
     fn entry(absent: Option<Tick>) -> NodeEntry {
         let name = |text: &str| text.parse().expect("a name");
         let (kind, features) = (DeviceKind::Cpu, Features::NONE);
-        let device = Device { kind, model: name("test"), memory_mib: 1, count: 1, features };
+        let device = Device {
+            kind,
+            model: name("test"),
+            memory_mib: 1,
+            count: 1,
+            features,
+            sharing: tg_types::Sharing::WHOLE,
+        };
         NodeEntry {
             owner: SecretKey::from_seed([1; 32]).public().into(),
             descriptor: NodeDescriptor {
@@ -211,10 +218,13 @@ mod tests {
                 price_per_tera: Amount::ZERO,
                 slots: 1,
                 is_open: true,
+                closes: None,
             },
             since: Tick::ZERO,
             place: 0,
             runs: List::default(),
+            drains: None,
+            held: List::default(),
             kept: List::default(),
             checks: 0,
             absent,

@@ -31,6 +31,12 @@ use tokio::sync::oneshot;
 /// The variable in which a task of an array finds its number.
 pub const TASK_VARIABLE: &str = "TG_TASK";
 
+/// The variable in which a member of a gang finds which one it is, counted from 0.
+pub const RANK_VARIABLE: &str = "TG_RANK";
+
+/// The variable in which a member of a gang finds how many there are.
+pub const NODES_VARIABLE: &str = "TG_NODES";
+
 /// Why a program was not run.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskRunError {
@@ -193,18 +199,45 @@ impl Drop for Bench {
 /// What is to be run.
 #[derive(Clone, Debug)]
 pub struct TaskOrder {
-    /// Tells its files from those of others.
+    /// Tells its files from those of others. Nodes of one process share a workshop, and may run
+    /// replicas of one job.
     pub name: String,
     /// The id of the task.
     pub task: Hash32,
     /// Its number, if it is a task of an array.
     pub number: Option<u32>,
+    /// Which member of how many it is, if it is one of a gang.
+    pub member: Option<(u8, u8)>,
     /// How the ledger names the key to which the result goes.
     pub result_key: Hash32,
     /// How long it may take.
     pub wall: Duration,
-    /// How it gets to the GPU that it has for itself, if it asked for one.
+    /// How it gets to the GPUs that its run holds, or to its part of one, if it holds any.
     pub gpu: Option<DeviceAccess>,
+}
+
+impl TaskOrder {
+    /// What a package says of the task, if it is the one that is ordered.
+    fn read_head(&self, inputs: &mut dyn Read) -> Result<TaskInputs, TaskRunError> {
+        let head = TaskInputs::read(inputs).map_err(TaskRunError::Inputs)?;
+        if head.id() != self.task {
+            return Err(TaskRunError::OtherTask);
+        }
+        if result_key_hash(&head.result_to) != self.result_key {
+            return Err(TaskRunError::OtherKey);
+        }
+        Ok(head)
+    }
+
+    /// The variables that tell it which one of several it is.
+    fn numbers(&self) -> impl Iterator<Item = (String, String)> {
+        let number = self.number.map(|number| (TASK_VARIABLE.to_owned(), number.to_string()));
+        let member = self.member.map(|(rank, nodes)| {
+            [(RANK_VARIABLE, rank), (NODES_VARIABLE, nodes)]
+                .map(|(name, value)| (name.to_owned(), value.to_string()))
+        });
+        number.into_iter().chain(member.into_iter().flatten())
+    }
 }
 
 /// How the state of a task comes in and goes out.
@@ -232,7 +265,7 @@ pub struct TaskDone {
 pub enum TaskEnd {
     /// With a result.
     Done(TaskDone),
-    /// It was asked to make room; with its state, if there is any.
+    /// It was asked to end before it was finished; with its state, if there is any.
     Yielded(Option<Staged>),
 }
 
@@ -279,20 +312,17 @@ impl Workshop {
         (log, stop): (&Log, &Stop),
         mut keeping: Keeping,
     ) -> Result<TaskEnd, TaskRunError> {
+        if stop.is_asked() {
+            log.end();
+            return Ok(TaskEnd::Yielded(None)); // nobody wants its files put in place
+        }
         let bench = Bench::new(&self.folder, &order.name)?;
-        let head = TaskInputs::read(inputs).map_err(TaskRunError::Inputs)?;
-        if head.id() != order.task {
-            return Err(TaskRunError::OtherTask);
-        }
-        if result_key_hash(&head.result_to) != order.result_key {
-            return Err(TaskRunError::OtherKey);
-        }
+        let head = order.read_head(inputs)?;
         check_room(&bench.0, &head)?;
         let placed = put_in_place(&bench.0, &head, inputs)?;
         let mut task = self.task(&bench.0, &head, placed, order.wall)?;
         if head.root != Root::Onnx {
-            let number = order.number.map(|number| (TASK_VARIABLE.to_owned(), number.to_string()));
-            task.environment.extend(number);
+            task.environment.extend(order.numbers());
             order.gpu.as_ref().map_or(Ok(()), |gpu| give(&mut task, gpu, &bench.0))?;
         }
         let unpacked = keeping.begins_with.take().filter(|_| task.checkpoint.is_some());
@@ -318,8 +348,9 @@ impl Workshop {
         let (stdout, stderr) = log.end();
         put?;
         let outcome = ran?;
-        if stop.is_asked() && task.checkpoint.is_some() {
-            // However it ended, it goes on: whoever has finished says so again at once.
+        if stop.is_asked() {
+            // However it ended, it may go on: whoever has finished says so again at once.
+            let kept = kept.filter(|_| task.checkpoint.is_some());
             let state = kept.and_then(|kept| self.last_state(&kept, &order.name));
             return Ok(TaskEnd::Yielded(state));
         }
@@ -563,11 +594,45 @@ pub(crate) fn first_part(path: &str) -> Result<String, TaskRunError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bench, DeviceAccess, Log, copy_libraries, give, take_over};
+    use super::{
+        Bench, DeviceAccess, Keeping, Log, TaskEnd, TaskOrder, Workshop, copy_libraries, give,
+        take_over,
+    };
     use std::fs;
     use std::path::PathBuf;
+    use std::time::Duration;
     use tg_gateway::message::LOG_BYTES_MAX;
-    use tg_sandbox::{Stream, Task};
+    use tg_sandbox::{Sandbox, Settings, Stop, Stream, Task};
+    use tg_types::Hash32;
+
+    /// Goal: a task that nobody wants costs no time. Method: inputs that cannot be read.
+    #[test]
+    fn task_that_is_asked_to_end_before_it_begins_reads_none_of_its_inputs() {
+        let base = std::env::temp_dir().join(format!("tensorgrid-unwanted-{}", std::process::id()));
+        let sandbox = Sandbox::new(Settings::new(&base.join("runs"))).expect("a folder");
+        let workshop = Workshop::new(sandbox, base.join("files"));
+        let hash = Hash32::new([1; 32]);
+        let order = TaskOrder {
+            name: "unwanted".to_owned(),
+            task: hash,
+            number: None,
+            member: None,
+            result_key: hash,
+            wall: Duration::from_secs(1),
+            gpu: None,
+        };
+        let (log, stop) = (Log::default(), Stop::new().expect("a file"));
+        let run = || {
+            let inputs = &mut std::io::empty();
+            workshop.run(&order, inputs, (&log, &stop), Keeping::default())
+        };
+        assert!(run().is_err(), "there is nothing to read");
+        stop.ask();
+        assert!(matches!(run(), Ok(TaskEnd::Yielded(None))));
+        assert_eq!(log.since(0), (Vec::new(), true), "nobody waits for what it says");
+        drop(workshop);
+        fs::remove_dir_all(base).expect("removes");
+    }
 
     #[test]
     fn task_is_given_the_files_and_variables_of_its_gpu_and_libraries_only_in_an_image() {

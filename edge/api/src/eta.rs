@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tg_ledger::{JobEntry, excluded, run_bond, run_span};
 use tg_scheduler::pace::{DeviceClass, Forecast};
-use tg_scheduler::{Ask, Market, Meter, Names, Offer, Pricing, fit, fit_later};
+use tg_scheduler::{Ask, GpuMix, Market, Meter, Names, Offer, fit, fit_later};
 use tg_types::{AccountId, DurationMs, JobSpec, Params, ProgramFacts, Tick};
 
 /// When a job runs, as far as that is known.
@@ -38,6 +38,8 @@ pub struct Ground<'a> {
     pub params: &'a Params,
     /// All nodes.
     pub nodes: &'a [Candidate],
+    /// What is usually asked for of GPUs.
+    pub mix: &'a GpuMix,
     /// When.
     pub now: Tick,
 }
@@ -71,8 +73,7 @@ impl Ground<'_> {
     /// The class of the device on which a job would run if it was placed now.
     fn class(&self, ask: &Ask<'_>, forecast: &Forecast) -> Option<DeviceClass> {
         let (offers, mut names) = (self.offers(), Names::default());
-        let pricing = Pricing::of_job(ask.spec, ask.facts);
-        let mut market = Market::new(pricing, &mut names, offers.iter().copied());
+        let mut market = Market::for_job(ask, self.mix, &mut names, offers.iter().copied());
         let get = |place: usize| offers.get(place).copied();
         let question = (ask, &forecast.paces());
         market.find(&mut names, question, 0, get, &Meter::default())?.class
@@ -113,6 +114,8 @@ impl Ground<'_> {
         let excluded = excluded(entry);
         let ask = self.ask(&entry.spec, facts, &excluded);
         let eta = EtaView::of_run(self.class(&ask, forecast), forecast);
+        // When so many slots are free at once is not looked for.
+        let others = others.filter(|_| !entry.spec.is_gang());
         let begins = others.and_then(|others| {
             let mut before: Vec<&Known> = others.iter().collect();
             before.retain(|other| other.entry.queue_key().is_some_and(|key| key < own));

@@ -9,13 +9,13 @@ use tg_ledger::{JobEntry, excluded, run_bond, run_span};
 use tg_scheduler::index::{Score, ScorePart};
 use tg_scheduler::pace::Forecast;
 use tg_scheduler::{Ask, Contest, Gain, Offer, Pricing, Rule, Standing};
-use tg_types::{AccountId, Amount, JobId, NodeId, ProgramFacts};
+use tg_types::{AccountId, Amount, HeldGpu, JobId, NodeId, ProgramFacts};
 
 /// By how much a node is behind in a part of the score.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BehindView {
-    /// "tier", "price", "speed", "reputation" or "load".
+    /// "tier", "price", "speed", "reputation", "load" or "left".
     pub part: String,
     /// Points; below 0 it is ahead in that part.
     pub points: i32,
@@ -81,14 +81,19 @@ impl Ground<'_> {
         let given = entry.live().last().map(|run| run.node);
         let given = given.and_then(|it| self.nodes.iter().position(|other| other.id == it));
         let is_running = !entry.status.is_final();
-        let offers = self.offers_before(given.filter(|_| is_running), bond);
+        let before = given.filter(|_| is_running);
+        let host = before.and_then(|place| self.nodes.get(place));
+        let held = host.map_or(&[][..], |node| node.entry.held.as_slice()).iter();
+        let held: Vec<HeldGpu> = held.filter(|held| held.job != *job).copied().collect();
+        let offers = self.offers_before(before, bond, &held);
         // Whoever runs it is held against the others as if it did not yet.
         let winner = given.and_then(|place| offers.get(place)).map(|offer| offer.owner);
         let mut out: Vec<AccountId> = excluded(entry);
         out.retain(|owner| Some(*owner) != winner);
         let span = run_span(self.params, &entry.spec, self.now);
         let ask = Ask { spec: &entry.spec, facts, bond, excluded: &out, span, job: Some(*job) };
-        let contest = Contest { ask: &ask, paces: &forecast.paces(), offers: &offers, given };
+        let (paces, mix) = (&forecast.paces(), self.mix);
+        let contest = Contest { ask: &ask, paces, offers: &offers, given, mix };
         let standing = contest.standing(number)?;
         let mut shown = match standing {
             Standing::Best { equals: 0 } => view("best", "it is the best of all for this job"),
@@ -109,9 +114,15 @@ impl Ground<'_> {
     }
 
     /// What nodes offer now; the one that was given the run as if it was not yet.
-    fn offers_before(&self, given: Option<usize>, bond: Amount) -> Vec<Offer<'_>> {
+    fn offers_before<'a>(
+        &'a self,
+        given: Option<usize>,
+        bond: Amount,
+        held: &'a [HeldGpu],
+    ) -> Vec<Offer<'a>> {
         let mut offers = self.offers();
         if let Some(offer) = given.and_then(|place| offers.get_mut(place)) {
+            offer.held = held;
             offer.running = offer.running.saturating_sub(1);
             offer.stake_free = offer.stake_free.plus(bond).unwrap_or(Amount::CAP);
         }
@@ -175,10 +186,14 @@ const fn removed(rule: Rule) -> &'static str {
         Rule::Model => "the job asks for another model",
         Rule::Features => "the job asks for features that its devices do not have",
         Rule::Memory => "the job asks for more memory than its devices have shown",
+        Rule::Count => "the job asks for more GPUs than it has of one model",
         Rule::Price => "it asks for more than a run is paid",
         Rule::Stake => "its owner has too little stake left to stand for the run",
         Rule::Busy => "all its slots are taken",
+        Rule::Gpus => "others have its GPUs",
+        Rule::Part => "others have so much of its GPUs that no part is left which is enough",
         Rule::Kept => "its free slots are kept for jobs that were promised",
+        Rule::Closing => "it closes before the run may have ended",
     }
 }
 

@@ -154,7 +154,7 @@ impl OneText for JobPlace {
 }
 
 /// All nouns, in the order of their tags.
-const NOUNS: [(Noun, &str); 22] = [
+const NOUNS: [(Noun, &str); 23] = [
     (Noun::Totals, "totals"),
     (Noun::Account, "account"),
     (Noun::Seen, "seen"),
@@ -177,6 +177,7 @@ const NOUNS: [(Noun, &str); 22] = [
     (Noun::Complaint, "complaint"),
     (Noun::Weights, "weights"),
     (Noun::Pace, "pace"),
+    (Noun::GpuMix, "gpu_mix"),
 ];
 
 impl OneText for Noun {

@@ -14,7 +14,10 @@ pub use capacity::ProvedView;
 pub use checkpoint::CheckpointView;
 pub use promise::PromiseView;
 pub(crate) use work::kind_word;
-pub use work::{CheckView, DeviceView, JobView, NodeView, RunView};
+pub use work::{CheckView, DeviceView, HeldView, JobView, NodeView, RunView};
+
+use checkpoint::event_details as ended;
+use promise::event_details as promised;
 
 use crate::text::{Hex, Number, OneText as _, Text, Tgrid, Units};
 use serde::{Deserialize, Serialize};
@@ -197,13 +200,13 @@ fn listed(event: &Event, list: Listing) -> Listing {
         | Event::CheckerPaid { .. }
         | Event::NodeSlashed { .. }
         | Event::NodeFined { .. } => work::event_details(event, list),
-        Event::PromiseGiven { .. }
-        | Event::PromiseRefused { .. }
-        | Event::PromiseBroken { .. }
-        | Event::ClientCompensated { .. } => promise::event_details(event, list),
-        Event::CheckpointSaved { .. } | Event::YieldAsked { .. } | Event::RunYielded { .. } => {
-            checkpoint::event_details(event, list)
-        }
+        Event::PromiseGiven { .. } | Event::PromiseRefused { .. } => promised(event, list),
+        Event::PromiseBroken { .. } | Event::ClientCompensated { .. } => promised(event, list),
+        Event::CheckpointSaved { .. } | Event::GangBroken { .. } => ended(event, list),
+        Event::YieldAsked { .. } | Event::RunYielded { .. } => ended(event, list),
+        Event::StopAsked { .. } | Event::RunStopped { .. } => ended(event, list),
+        Event::MoveAsked { .. } | Event::RunMoved { .. } => ended(event, list),
+        Event::JobAdjusted { .. } => ended(event, list),
         Event::CapacityAsked { .. }
         | Event::CapacityCommitted { .. }
         | Event::CapacityDrawn { .. }
@@ -394,11 +397,8 @@ fn action_details(action: &Action) -> (&'static str, Details) {
             let listed = list.number("first", tasks.first).number("count", tasks.count);
             ("submit_array", listed.amount("escrow_max", *escrow_max))
         }
-        Action::SaveCheckpoint { job, checkpoint: it, .. } => {
-            ("save_checkpoint", checkpoint::listed(it, list.text("job", job)))
-        }
-        Action::YieldRun { job, checkpoint, .. } => {
-            ("yield_run", checkpoint::listed_if(checkpoint.as_ref(), list.text("job", job)))
+        Action::SaveCheckpoint { .. } | Action::YieldRun { .. } | Action::AdjustJob { .. } => {
+            checkpoint::action_details(action, list)
         }
         Action::CancelJob { job } => ("cancel_job", list.text("job", job)),
         Action::SubmitEvidence { evidence } => {
@@ -676,7 +676,8 @@ impl EntryView {
             | Noun::Draft
             | Noun::Dispute
             | Noun::Complaint
-            | Noun::Pace => Self::Opaque,
+            | Noun::Pace
+            | Noun::GpuMix => Self::Opaque,
         })
     }
 

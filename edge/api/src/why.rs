@@ -34,6 +34,9 @@ pub struct RemovedView {
 pub struct WhyView {
     /// Nodes that could be given one more run of it now.
     pub fitting: usize,
+    /// Nodes that it needs at the same time, if that is more than one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<u8>,
     /// Nodes that could not, rule by rule.
     pub removed: Vec<RemovedView>,
     /// The cheapest change with which a node would fit, if none does.
@@ -86,6 +89,7 @@ impl WhyView {
         });
         Self {
             fitting: explained.fitting,
+            needed: spec.is_gang().then_some(spec.nodes),
             removed: removed.collect(),
             change: explained.change.as_ref().map(change_words),
         }
@@ -94,10 +98,21 @@ impl WhyView {
     /// The answer in one sentence, for a list of jobs.
     #[must_use]
     pub fn sentence(&self) -> String {
-        if self.fitting > 0 {
-            return format!("Waits for its turn: {} nodes could take it.", self.fitting);
-        }
         let removed: Vec<&str> = self.removed.iter().map(|it| it.sentence.as_str()).collect();
+        match self.needed.filter(|needed| self.fitting < usize::from(*needed)) {
+            Some(needed) if self.fitting > 0 => {
+                let (fitting, removed) = (self.fitting, removed.join(", "));
+                let others = if removed.is_empty() { "none" } else { &removed };
+                return format!(
+                    "Waits: it needs {needed} nodes at once, and {fitting} could take part; of the \
+                     others {others}."
+                );
+            }
+            None if self.fitting > 0 => {
+                return format!("Waits for its turn: {} nodes could take it.", self.fitting);
+            }
+            Some(_) | None => {}
+        }
         match (removed.is_empty(), &self.change) {
             (true, _) => "Waits: no node is registered.".to_owned(),
             (false, None) => format!("Waits: of the nodes {}.", removed.join(", ")),
@@ -138,6 +153,7 @@ impl Candidate {
             owner: self.entry.owner,
             descriptor: &self.entry.descriptor,
             running: u16::try_from(self.entry.runs.as_slice().len()).unwrap_or(u16::MAX),
+            held: self.entry.held.as_slice(),
             kept: self.entry.kept.as_slice(),
             is_present: self.entry.absent.is_none(),
             credit: self.entry.credit(&params.capacity),
@@ -171,11 +187,19 @@ mod tests {
     #[test]
     fn answer_fits_into_one_sentence() {
         let busy = RemovedView { rule: "busy".into(), nodes: 3, sentence: "3 are busy".into() };
-        let check = |fitting, removed: &[RemovedView], change: Option<&str>, expected: &str| {
+        let answer = |fitting, needed, removed: &[RemovedView], change: Option<&str>| {
             let change = change.map(str::to_owned);
-            let why = WhyView { fitting, removed: removed.to_vec(), change };
-            assert_eq!(why.sentence(), expected);
+            WhyView { fitting, needed, removed: removed.to_vec(), change }.sentence()
         };
+        let check = |fitting, removed: &[RemovedView], change, expected: &str| {
+            assert_eq!(answer(fitting, None, removed, change), expected);
+        };
+        let gang = |fitting| answer(fitting, Some(3), std::slice::from_ref(&busy), None);
+        let expected = "Waits: it needs 3 nodes at once, and 2 could take part; of the others 3 \
+                        are busy.";
+        assert_eq!(gang(2), expected);
+        assert_eq!(gang(3), "Waits for its turn: 3 nodes could take it.");
+        assert_eq!(gang(0), "Waits: of the nodes 3 are busy.");
         check(0, &[], None, "Waits: no node is registered.");
         check(2, std::slice::from_ref(&busy), None, "Waits for its turn: 2 nodes could take it.");
         check(0, std::slice::from_ref(&busy), None, "Waits: of the nodes 3 are busy.");

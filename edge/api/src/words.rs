@@ -96,13 +96,13 @@ impl Line {
             | Event::CheckerPaid { .. }
             | Event::NodeSlashed { .. }
             | Event::NodeFined { .. } => of_end(event),
-            Event::PromiseGiven { .. }
-            | Event::PromiseRefused { .. }
-            | Event::PromiseBroken { .. }
-            | Event::ClientCompensated { .. } => of_promise(event),
-            Event::CheckpointSaved { .. } | Event::YieldAsked { .. } | Event::RunYielded { .. } => {
-                of_checkpoint(event)
-            }
+            Event::PromiseGiven { .. } | Event::PromiseRefused { .. } => of_promise(event),
+            Event::PromiseBroken { .. } | Event::ClientCompensated { .. } => of_promise(event),
+            Event::JobAdjusted { .. } => of_checkpoint(event),
+            Event::CheckpointSaved { .. } | Event::YieldAsked { .. } => of_checkpoint(event),
+            Event::RunYielded { .. } | Event::StopAsked { .. } => of_checkpoint(event),
+            Event::RunStopped { .. } | Event::MoveAsked { .. } => of_checkpoint(event),
+            Event::RunMoved { .. } | Event::GangBroken { .. } => of_checkpoint(event),
             Event::NodeRegistered { .. }
             | Event::NodeChanged { .. }
             | Event::NodeLeft { .. }
@@ -298,7 +298,7 @@ fn of_end(event: &Event) -> Option<Line> {
     })
 }
 
-/// Lines about saved states, and runs that make room.
+/// Lines about saved states, and runs that end before they are finished.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are told elsewhere")]
 fn of_checkpoint(event: &Event) -> Option<Line> {
     Some(match event {
@@ -313,6 +313,34 @@ fn of_checkpoint(event: &Event) -> Option<Line> {
         Event::RunYielded { paid, .. } => {
             let text = format!("for a job that offers more; {paid} paid. It goes on later.");
             Line::new("Made room", text)
+        }
+        Event::JobAdjusted { pay, nodes, expires, escrow, .. } => {
+            let by = Moment::new(*expires).machine();
+            let on = if *nodes == 1 { String::new() } else { format!(" on {nodes} nodes") };
+            let text = format!("a run is paid {pay}{on}, until {by}; {escrow} are locked.");
+            Line::new("Changed by its owner", text).detail()
+        }
+        Event::StopAsked { node, .. } => {
+            Line::new("Asked to stop", format!("node {} ends the run.", short(node)))
+        }
+        Event::RunStopped { ran, paid, .. } => {
+            Line::new("Stopped", format!("after {ran}; {paid} paid for that time."))
+        }
+        Event::MoveAsked { node, by, .. } => {
+            let by = Moment::new(*by).machine();
+            let text = format!("node {} saves it by {by}, and it goes on elsewhere.", short(node));
+            Line::new("Asked to move", text)
+        }
+        Event::RunMoved { node, paid, .. } => {
+            let node = short(node);
+            Line::new("Moved", format!("away from node {node}; {paid} paid. It goes on elsewhere."))
+        }
+        Event::GangBroken { node, paid, .. } => {
+            let text = format!(
+                "node {} failed, so all of its gang ended; the others were paid {paid}.",
+                short(node)
+            );
+            Line::new("Gang broken up", text).bad()
         }
         _ => return None,
     })

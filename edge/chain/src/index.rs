@@ -247,6 +247,11 @@ pub(crate) fn subjects(event: &Event) -> impl Iterator<Item = StateKey> + use<> 
 /// The node that an event is about.
 const fn node_of(event: &Event) -> Option<NodeId> {
     match event {
+        Event::CheckpointSaved { node, .. } | Event::YieldAsked { node, .. } => Some(*node),
+        Event::RunYielded { node, .. } | Event::StopAsked { node, .. } => Some(*node),
+        Event::RunStopped { node, .. } | Event::MoveAsked { node, .. } => Some(*node),
+        Event::RunMoved { node, .. } | Event::GangBroken { node, .. } => Some(*node),
+        Event::PromiseGiven { node, .. } | Event::ClientCompensated { node, .. } => Some(*node),
         Event::NodeRegistered { node, .. }
         | Event::NodeChanged { node, .. }
         | Event::NodeLeft { node, .. }
@@ -270,11 +275,6 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::CheckerPaid { node, .. }
         | Event::NodeSlashed { node, .. }
         | Event::NodeFined { node, .. }
-        | Event::PromiseGiven { node, .. }
-        | Event::CheckpointSaved { node, .. }
-        | Event::YieldAsked { node, .. }
-        | Event::RunYielded { node, .. }
-        | Event::ClientCompensated { node, .. }
         | Event::CapacityAsked { node, .. }
         | Event::CapacityCommitted { node, .. }
         | Event::CapacityDrawn { node, .. }
@@ -289,6 +289,7 @@ const fn node_of(event: &Event) -> Option<NodeId> {
         | Event::AbsenceReported { .. }
         | Event::JobQueued { .. }
         | Event::JobCancelled { .. }
+        | Event::JobAdjusted { .. }
         | Event::JobExpired { .. }
         | Event::Slashed { .. }
         | Event::PenaltyTaken { .. }

@@ -176,6 +176,7 @@ mod tests {
             expires_after: DurationMs::MINUTE,
             promise: None,
             checkpoint: None,
+            nodes: 1,
         }
     }
 

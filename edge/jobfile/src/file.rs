@@ -4,7 +4,7 @@
 //! work here; keys of the one beside keys of the other are refused while reading.
 
 use crate::fault::JobFileError;
-use crate::units::{Cpus, Deadline, Priority, Size, Span};
+use crate::units::{Cpus, Deadline, GpuShare, Priority, Size, Span};
 use crate::words::{
     EnvName, EnvValue, FileName, ImageName, LocalPath, MountPath, PortName, Script, UrlPath, Word,
     WorkPath,
@@ -13,7 +13,7 @@ use crate::{read, write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::{NonZeroU8, NonZeroU16};
-use tg_types::{Amount, DeviceKind, Features, Name, Needs, Tier};
+use tg_types::{Amount, DeviceKind, Features, GpuAsk, Name, Needs, Tier};
 
 /// A job file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,8 +123,12 @@ pub enum Run {
 pub struct Resources {
     /// GPUs, each entry an alternative; none of them twice.
     pub accelerators: Vec<Accelerator>,
-    /// The least memory of a GPU.
+    /// The least memory of a GPU, or of a part of one.
     pub gpu_memory: Option<Size>,
+    /// A part of a GPU is enough.
+    pub gpu_share: Option<GpuShare>,
+    /// Whether strangers may be beside it on the same processors.
+    pub share_with_strangers: Option<bool>,
     /// The least memory of the machine.
     pub memory: Option<Size>,
     /// The fewest processors.
@@ -334,7 +338,19 @@ impl JobFile {
     pub fn needs(&self) -> Needs {
         let resources = &self.resources;
         let accelerator = resources.accelerators.first();
-        let has_gpu = accelerator.is_some() || resources.gpu_memory.is_some();
+        let is_part = resources.gpu_share.is_some();
+        let has_gpu = accelerator.is_some() || resources.gpu_memory.is_some() || is_part;
+        let gpus = match (resources.gpu_share, accelerator.map(|one| one.count.get())) {
+            (Some(share), _) => {
+                let may_share = resources.share_with_strangers == Some(true);
+                GpuAsk::Part { steps: share.steps(), may_share }
+            }
+            (None, Some(2..)) => {
+                let count = accelerator.and_then(|one| u8::try_from(one.count.get()).ok());
+                GpuAsk::Whole { count: count.unwrap_or(u8::MAX) }
+            }
+            (None, Some(..2) | None) => GpuAsk::Usual,
+        };
         // The memory of a CPU is that of its machine.
         let (kind, memory) = match (has_gpu, resources.memory) {
             (true, _) => (Some(DeviceKind::Gpu), resources.gpu_memory),
@@ -354,6 +370,7 @@ impl JobFile {
             memory_mib_min: memory.map_or(0, Size::mib_ceil),
             features: resources.features.with(features),
             region: resources.region.clone(),
+            gpus,
         }
     }
 }

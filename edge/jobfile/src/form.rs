@@ -1,7 +1,7 @@
 //! Values that are written as one piece of text, and the sentence that says how.
 
 use crate::file::{Accelerator, KeyEscrow, Public, Verify};
-use crate::units::{Cpus, Deadline, Priority, Size, Span};
+use crate::units::{Cpus, Deadline, GpuShare, Priority, Size, Span};
 use std::num::{NonZeroU8, NonZeroU16};
 use std::str::FromStr;
 use tg_types::{Amount, Features, Name};
@@ -36,7 +36,7 @@ macro_rules! from_form {
     )*};
 }
 
-from_form!(Accelerator, Cpus, Deadline, KeyEscrow, Priority, Public, Size, Span, Verify);
+from_form!(Accelerator, Cpus, Deadline, GpuShare, KeyEscrow, Priority, Public, Size, Span, Verify);
 
 impl Form for bool {
     const EXPECTED: &'static str = "true or false";

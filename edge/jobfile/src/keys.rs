@@ -64,7 +64,9 @@ pub(crate) const RESOURCES: Section = Section {
     path: "resources",
     keys: &[
         key("accelerators", "GPUs by the maker's name and count; several are alternatives"),
-        key("gpu_memory", "the least memory of a GPU"),
+        key("gpu_memory", "the least memory of a GPU, or of the part of one"),
+        key("gpu_share", "a part of a GPU is enough: 0.05 to 0.95, in steps of 0.05"),
+        key("share_with_strangers", "whether others may be beside it on the same processors"),
         key("memory", "the least memory of the machine"),
         key("cpus", "the fewest processors"),
         key("disk", "the least space for files"),
@@ -191,6 +193,8 @@ fn full_name(name: &'static str) -> &'static str {
     match name {
         "accelerators" => "resources.accelerators",
         "gpu_memory" => "resources.gpu_memory",
+        "gpu_share" => "resources.gpu_share",
+        "share_with_strangers" => "resources.share_with_strangers",
         "memory" => "resources.memory",
         "cpus" => "resources.cpus",
         "disk" => "resources.disk",

@@ -32,7 +32,7 @@ pub use file::{
 pub use form::FormError;
 pub use import::{Imported, Note};
 pub use keys::{Key, SECTIONS, Section};
-pub use units::{Cpus, Deadline, Priority, Size, Span};
+pub use units::{Cpus, Deadline, GpuShare, Priority, Size, Span};
 pub use unsupported::Unsupported;
 pub use words::{
     EnvName, EnvValue, FileName, ImageName, LocalPath, MountPath, PortName, Script, UrlPath, Word,

@@ -170,6 +170,8 @@ fn plain_resources(map: &Map<'_>) -> Result<Resources, Located> {
     Ok(Resources {
         accelerators: map.get("accelerators").map(accelerators).transpose()?.unwrap_or_default(),
         gpu_memory: map.scalar("gpu_memory")?,
+        gpu_share: map.scalar("gpu_share")?,
+        share_with_strangers: map.scalar("share_with_strangers")?,
         memory: map.scalar("memory")?,
         cpus: map.scalar("cpus")?,
         disk: map.scalar("disk")?,

@@ -3,6 +3,7 @@
 
 use crate::form::{Form, whole};
 use std::fmt;
+use tg_types::gpu::SHARE_STEPS;
 use tg_types::{DurationMs, Tick};
 use tz::UtcDateTime;
 
@@ -107,6 +108,39 @@ impl fmt::Display for Cpus {
         }
         let digits = format!("{rest:03}");
         write!(f, "{count}.{}", digits.trim_end_matches('0'))
+    }
+}
+
+/// A part of a GPU in twentieths, less than all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GpuShare(u8);
+
+impl GpuShare {
+    /// So many twentieths, if that is a part.
+    #[must_use]
+    pub const fn from_steps(steps: u8) -> Option<Self> {
+        if steps > 0 && steps < SHARE_STEPS { Some(Self(steps)) } else { None }
+    }
+
+    /// The number of twentieths.
+    #[must_use]
+    pub const fn steps(self) -> u8 {
+        self.0
+    }
+}
+
+impl Form for GpuShare {
+    const EXPECTED: &'static str = "a part of a GPU from 0.05 to 0.95, in steps of 0.05";
+
+    fn read(text: &str) -> Option<Self> {
+        Self::from_steps(u8::try_from(decimal(text, SHARE_STEPS.into())?).ok()?)
+    }
+}
+
+impl fmt::Display for GpuShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = u32::from(self.0) * 100 / u32::from(SHARE_STEPS);
+        write!(f, "0.{}", format!("{hundredths:02}").trim_end_matches('0'))
     }
 }
 

@@ -4,6 +4,8 @@
 use crate::file::{JobFile, Resources, Task, Work};
 use crate::words::LocalPath;
 use std::fmt;
+use tg_types::gpu::GPUS_MAX;
+use tg_types::job::NODES_PER_JOB_MAX;
 
 /// Where a task finds its inputs; the only place where files can be seen.
 const INPUT_FOLDER: &str = "/in/";
@@ -35,8 +37,9 @@ impl JobFile {
             of_task(task, &mut add);
         }
         of_resources(&self.resources, &mut add);
-        if self.num_nodes.get() > 1 {
-            add("num_nodes", "jobs of several nodes are not in this version; hand in one per node");
+        of_gpus(&self.resources, matches!(self.work, Work::Task(_)), &mut add);
+        if self.num_nodes.get() > NODES_PER_JOB_MAX.into() {
+            add("num_nodes", "a job runs on 16 nodes at most in this version");
         }
         if self.service.is_some() {
             add("service", "a job is run once in this version; it cannot answer requests");
@@ -74,13 +77,29 @@ fn of_task(task: &Task, add: &mut impl FnMut(&'static str, &str)) {
     }
 }
 
+fn of_gpus(resources: &Resources, is_command: bool, add: &mut impl FnMut(&'static str, &str)) {
+    let count = resources.accelerators.iter().map(|one| one.count().get()).max().unwrap_or(1);
+    if count > GPUS_MAX.into() {
+        add("resources.accelerators", "a run is given 16 GPUs at most");
+    }
+    if count > 1 && !is_command {
+        let sentence = "a model is run on one device in this version; ask for a count of 1";
+        add("resources.accelerators", sentence);
+    }
+    if resources.gpu_share.is_some() && !is_command {
+        add("resources.gpu_share", "only commands are given parts of GPUs in this version");
+    }
+    if resources.gpu_share.is_some() && count > 1 {
+        add("resources.gpu_share", "a part of one GPU or several GPUs; leave one of them out");
+    }
+    if resources.share_with_strangers.is_some() && resources.gpu_share.is_none() {
+        add("resources.share_with_strangers", "nothing is shared without `gpu_share`");
+    }
+}
+
 fn of_resources(resources: &Resources, add: &mut impl FnMut(&'static str, &str)) {
     if resources.accelerators.len() > 1 {
         let sentence = "alternatives are not in this version; name one model or gpu_memory";
-        add("resources.accelerators", sentence);
-    }
-    if resources.accelerators.iter().any(|one| one.count().get() > 1) {
-        let sentence = "a job is given one device in this version; ask for a count of 1";
         add("resources.accelerators", sentence);
     }
     if resources.use_spot == Some(true) {

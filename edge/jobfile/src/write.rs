@@ -134,6 +134,9 @@ fn resources(resources: &Resources, has_comments: bool) -> Vec<String> {
     let many = (resources.accelerators.len() > 1).then(|| flow(names));
     add("accelerators", many);
     add("gpu_memory", resources.gpu_memory.map(|size| format!("{size}+")));
+    add("gpu_share", resources.gpu_share.map(|share| share.to_string()));
+    let strangers = resources.share_with_strangers;
+    add("share_with_strangers", strangers.map(|is_so| is_so.to_string()));
     add("memory", resources.memory.map(|size| size.to_string()));
     add("cpus", resources.cpus.map(|cpus| cpus.to_string()));
     add("disk", resources.disk.map(|size| size.to_string()));

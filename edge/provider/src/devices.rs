@@ -27,6 +27,7 @@ pub use host::{Clock, Disk, HostFacts};
 pub use nvidia::{LostDevice, NvidiaFault};
 pub use pci::PciGpu;
 
+pub(crate) use access::partition_files;
 pub(crate) use nvidia::open_nvml;
 pub(crate) use processor::Times;
 
@@ -34,12 +35,12 @@ use crate::root::Root;
 use nvidia::Nvidia;
 use processor::Processor;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Instant;
 use tg_types::node::DEVICES_MAX;
-use tg_types::{Device, DeviceKind, Features, Name};
+use tg_types::{Device, DeviceKind, Features, MigSlices, Name, Sharing};
 
 /// Where to look for devices. Made from settings and environment elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,6 +172,32 @@ pub struct Catalogue {
     #[cfg(feature = "wgpu")]
     adapters: Option<(Vec<PciGpu>, Vec<DeviceFacts>)>,
     snapshot: Snapshot,
+    given_out: GivenOut,
+}
+
+/// How GPUs are given out besides as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GivenOut {
+    /// Those that are split for each run, and into how many slices they can be. Whatever partitions
+    /// they have are ours.
+    pub split: BTreeMap<DeviceId, MigSlices>,
+    /// Whether the others are shared by those who agree to that.
+    pub shares: bool,
+}
+
+impl GivenOut {
+    /// How this device is.
+    fn of(&self, facts: &DeviceFacts) -> Sharing {
+        let mig = self.split.get(&facts.id).copied();
+        let is_nvidia = facts.kind == Kind::Gpu && facts.source == Source::Nvml;
+        Sharing { mig, shares: self.shares && is_nvidia && mig.is_none() }
+    }
+
+    /// Whether it is offered by the parts that its owner has cut it into.
+    fn is_in_parts(&self, facts: &DeviceFacts) -> bool {
+        let is_cut = facts.mig == MigMode::On || !facts.partitions.is_empty();
+        is_cut && !self.split.contains_key(&facts.id)
+    }
 }
 
 impl Catalogue {
@@ -188,6 +215,7 @@ impl Catalogue {
             #[cfg(feature = "wgpu")]
             adapters: None,
             snapshot: Snapshot { devices: vec![], lost: vec![], absences: vec![], host },
+            given_out: GivenOut::default(),
         };
         let _everything_is_new = catalogue.refresh();
         catalogue
@@ -316,14 +344,20 @@ impl Catalogue {
     /// The devices in the form of a node's descriptor.
     #[must_use]
     pub fn offered(&self) -> Vec<Device> {
-        offered(&self.snapshot.devices, self.settings.with_software)
+        offered(&self.snapshot.devices, self.settings.with_software, &self.given_out)
+    }
+
+    /// Says how GPUs are given out from now on.
+    pub fn give_out(&mut self, how: GivenOut) {
+        self.given_out = how;
     }
 
     /// Where the GPUs are that are offered. Parts of one that is cut up are not among them: they
     /// cannot be opened through Vulkan.
     #[must_use]
     pub fn gpu_places(&self) -> Vec<GpuPlace> {
-        gpu_places(&self.snapshot.devices, &self.root, self.settings.with_software)
+        let with_software = self.settings.with_software;
+        gpu_places(&self.snapshot.devices, &self.root, with_software, &self.given_out)
     }
 
     pub(crate) const fn settings(&self) -> &DetectSettings {
@@ -342,13 +376,22 @@ pub struct GpuPlace {
     pub pci: Option<String>,
     /// The memory that it is offered with.
     pub memory_mib: u32,
+    /// How it is given out.
+    pub sharing: Sharing,
+    /// What it is called.
+    pub id: DeviceId,
     /// How programs get to it, if they can.
     pub access: Option<Access>,
 }
 
-fn gpu_places(devices: &[DeviceFacts], root: &Root, with_software: bool) -> Vec<GpuPlace> {
+fn gpu_places(
+    devices: &[DeviceFacts],
+    root: &Root,
+    with_software: bool,
+    given_out: &GivenOut,
+) -> Vec<GpuPlace> {
     let devices = devices.iter().filter(|facts| match facts.kind {
-        Kind::Gpu => facts.mig != MigMode::On && facts.partitions.is_empty(),
+        Kind::Gpu => !given_out.is_in_parts(facts),
         Kind::Software => with_software,
         Kind::Cpu | Kind::Accelerator => false,
     });
@@ -357,6 +400,8 @@ fn gpu_places(devices: &[DeviceFacts], root: &Root, with_software: bool) -> Vec<
         name: facts.model.clone(),
         pci: facts.pci.map(|address| address.to_string()),
         memory_mib: offered_mib(facts).unwrap_or(0),
+        sharing: given_out.of(facts),
+        id: facts.id.clone(),
         access: access::access(facts, root),
     };
     devices.map(place).collect()
@@ -375,23 +420,18 @@ fn offered_name(facts: &DeviceFacts) -> Cow<'_, str> {
     }
 }
 
-/// Devices that jobs can run on, equal ones counted together: a GPU that is cut up by its parts,
-/// the processor as one. Renderers in software, unless they are asked for, and accelerators that
-/// nothing here can use are left out, and so is what is beyond the bound of a descriptor.
-fn offered(devices: &[DeviceFacts], with_software: bool) -> Vec<Device> {
+/// Devices that jobs can run on, equal ones counted together: a GPU that its owner has cut up by
+/// its parts, the processor as one. Renderers in software, unless they are asked for, and
+/// accelerators that nothing here can use are left out, and so is what is beyond the bound of a
+/// descriptor.
+fn offered(devices: &[DeviceFacts], with_software: bool, given_out: &GivenOut) -> Vec<Device> {
     let mut found: Vec<Device> = Vec::new();
-    let mut add = |kind: DeviceKind, model: &str, memory_mib: u32, features: Features| {
-        let model = printable(model);
-        let is_equal = |other: &&mut Device| {
-            other.kind == kind
-                && other.model == model
-                && other.memory_mib == memory_mib
-                && other.features == features
-        };
+    let mut add = |device: Device| {
+        let is_equal = |other: &&mut Device| Device { count: 1, ..(*other).clone() } == device;
         if let Some(equal) = found.iter_mut().find(is_equal) {
             equal.count = equal.count.saturating_add(1);
         } else if found.len() < DEVICES_MAX {
-            found.push(Device { kind, model, memory_mib, count: 1, features });
+            found.push(device);
         }
     };
     for facts in devices {
@@ -402,14 +442,17 @@ fn offered(devices: &[DeviceFacts], with_software: bool) -> Vec<Device> {
             Kind::Accelerator | Kind::Software => continue,
         };
         let features = features_of(facts);
-        if facts.mig == MigMode::On || !facts.partitions.is_empty() {
+        if given_out.is_in_parts(facts) {
             for part in &facts.partitions {
                 let Some(memory) = part.memory else { continue };
-                let model = format!("{} MIG {}", facts.model, part.profile);
-                add(kind, &model, memory.total_mib, features.with(Features::PARTITION));
+                let model = printable(&format!("{} MIG {}", facts.model, part.profile));
+                let (features, sharing) = (features.with(Features::PARTITION), Sharing::WHOLE);
+                let memory_mib = memory.total_mib;
+                add(Device { kind, model, memory_mib, count: 1, features, sharing });
             }
-        } else if let Some(mib) = offered_mib(facts) {
-            add(kind, &offered_name(facts), mib, features);
+        } else if let Some(memory_mib) = offered_mib(facts) {
+            let (model, sharing) = (printable(&offered_name(facts)), given_out.of(facts));
+            add(Device { kind, model, memory_mib, count: 1, features, sharing });
         }
     }
     found

@@ -13,13 +13,19 @@
 
 mod driver;
 
-use crate::devices::{DetectSettings, DeviceId, NvidiaFault, open_nvml};
+use crate::devices::{
+    DetectSettings, DeviceId, NvidiaFault, PciAddress, open_nvml, partition_files,
+};
 use crate::root::Root;
 use driver::{Gpu, Instance, Kind};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper_sys::bindings::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_RESOURCES as NO_ROOM;
 use std::fmt;
+use std::path::PathBuf;
+use tg_scheduler::catalogue::Split;
+use tg_scheduler::sharing::{Profile, profiles};
+use tg_types::MigSlices;
 
 /// NVIDIA's number of a mode that is on.
 const ON: u32 = 1;
@@ -204,6 +210,37 @@ impl Partitioner {
         // Kinds that differ in engines for media only are the same to us.
         all.dedup();
         Ok(all)
+    }
+
+    /// Into how many slices a GPU is split, if the driver makes just the partitions there that the
+    /// scheduler decides about; `None` if it makes others.
+    ///
+    /// # Errors
+    /// If the GPU is not there or not to be split.
+    pub fn slices(&self, device: &DeviceId) -> Result<Option<MigSlices>, PartitionFault> {
+        let listed = self.places(device)?;
+        let known = [(Split::Mig7, MigSlices::Seven), (Split::Mig4, MigSlices::Four)];
+        let is_it = |split: Split| {
+            let of = |it: &Profile| (it.compute, it.memory);
+            let places = profiles(split).iter().flat_map(|it| {
+                let (compute, memory) = of(it);
+                it.starts().map(move |start| Place { compute, memory, start })
+            });
+            let mut places: Vec<Place> = places.collect();
+            places.sort_unstable();
+            places == listed
+        };
+        Ok(known.into_iter().find(|(split, _)| is_it(*split)).map(|(_, slices)| slices))
+    }
+
+    /// Device files that a program needs for a partition, besides those of its GPU: none where the
+    /// driver does not tell them apart.
+    #[must_use]
+    pub fn files(&self, device: &DeviceId, instance: u32) -> Vec<PathBuf> {
+        let gpu = self.nvml.device_by_uuid(device.as_str());
+        let place = gpu.and_then(|gpu| gpu.pci_info()).ok();
+        let place = place.and_then(|place| PciAddress::parse(&place.bus_id));
+        place.map_or_else(Vec::new, |place| partition_files(&self.root, place, instance))
     }
 
     /// The partitions that a GPU has.

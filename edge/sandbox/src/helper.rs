@@ -42,9 +42,12 @@ pub(crate) struct Helper {
 }
 
 impl Helper {
-    /// Finds this program's files.
-    pub(crate) fn find() -> Result<Self, HelperError> {
-        let program = std::env::current_exe().map_err(HelperError::Unknown)?;
+    /// Finds the files of another program, or of this one.
+    pub(crate) fn find(other: Option<&Path>) -> Result<Self, HelperError> {
+        let program = match other {
+            Some(other) => other.to_owned(),
+            None => std::env::current_exe().map_err(HelperError::Unknown)?,
+        };
         if !program.exists() {
             return Err(HelperError::Gone { path: program });
         }
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn this_program_is_found() {
-        let helper = Helper::find().expect("is found");
+        let helper = Helper::find(None).expect("is found");
         let binds = helper.binds("/c".as_ref());
         assert!(binds.iter().all(|bind| bind.source == Path::new("/c") || bind.source.exists()));
     }

@@ -135,7 +135,7 @@ impl Sandbox {
         let controllers = Controller::ALL.into_iter().filter(|one| hierarchy.has(*one)).collect();
         let is_root = rustix::process::geteuid().is_root();
         let abilities = Abilities { is_root, levels: Vec::new(), controllers };
-        let helper = Helper::find()?;
+        let helper = Helper::find(settings.helper.as_deref())?;
         let tools = Tools::find();
         let mut sandbox = Self { settings, tools, helper, hierarchy, is_root, abilities };
         sandbox.sweep()?;
@@ -237,7 +237,9 @@ impl Sandbox {
                 rustix::fs::fchown(end, Some(uid), Some(gid)).map_err(helper)?;
             }
         }
-        let child = Command::new("/proc/self/exe")
+        // By this name also if its file was replaced meanwhile.
+        let this = Path::new("/proc/self/exe");
+        let child = Command::new(self.settings.helper.as_deref().unwrap_or(this))
             .arg(INIT_WORD)
             .arg(LAUNCH_WORD)
             .arg(CONTROL_NAME)

@@ -35,6 +35,9 @@ pub struct Settings {
     /// The control group below which to make those of tasks, such as `/tensorgrid.slice`. Without
     /// it: the group of this process, the one above it, or the topmost, whichever may be used.
     pub cgroup_parent: Option<String>,
+    /// The program that starts tasks, if it is not this one: it calls
+    /// [`init_if_asked`](crate::init_if_asked) and needs no other libraries than this one.
+    pub helper: Option<PathBuf>,
 }
 
 impl Settings {
@@ -51,6 +54,7 @@ impl Settings {
             allow_rlimits: false,
             levels: Level::ALL.to_vec(),
             cgroup_parent: None,
+            helper: None,
         }
     }
 }

@@ -242,6 +242,10 @@ impl Audit {
             Event::PromiseBroken { .. } | Event::ClientCompensated { .. } => unasked(event, found),
             Event::CheckpointSaved { .. } => unasked(event, found),
             Event::YieldAsked { .. } | Event::RunYielded { .. } => unasked(event, found),
+            Event::MoveAsked { .. } | Event::RunMoved { .. } => unasked(event, found),
+            Event::GangBroken { .. } | Event::JobAdjusted { .. } => unasked(event, found),
+            Event::StopAsked { .. } => {} // nodes of simulations go on, and so do their jobs
+            Event::RunStopped { .. } => self.jobs.stop(event, found),
             Event::Complained { .. }
             | Event::ComplaintJudged { .. }
             | Event::ComplaintUpheld { .. }

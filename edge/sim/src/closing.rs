@@ -19,7 +19,7 @@ use tg_types::{
 };
 
 /// Nouns of the state, which are scanned one by one.
-const NOUNS: [Noun; 22] = [
+const NOUNS: [Noun; 23] = [
     Noun::Totals,
     Noun::Account,
     Noun::Seen,
@@ -42,6 +42,7 @@ const NOUNS: [Noun; 22] = [
     Noun::Complaint,
     Noun::Weights,
     Noun::Pace,
+    Noun::GpuMix,
 ];
 
 /// Entries of one noun; a run has far fewer.

@@ -4,6 +4,7 @@ mod work;
 
 use crate::violation::{Invariant, Violations};
 use std::collections::BTreeMap;
+use tg_ledger::GpuMixEntry;
 use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, ComplaintEntry, Cursor, DisputeEntry, DraftEntry,
     DueHead, DuePage, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, MemoryView, NodeEntry,
@@ -96,6 +97,7 @@ impl Scan {
                 self.complaints.extend(read(key, bytes, found).map(|entry| (job, entry)));
             }
             Noun::Pace => drop(read::<PaceEntry>(key, bytes, found)),
+            Noun::GpuMix => drop(read::<GpuMixEntry>(key, bytes, found)),
             Noun::List => self.add_list(key, bytes, found),
             Noun::Weights => drop(read::<WeightsEntry>(key, bytes, found)),
             Noun::Program => drop(read::<ProgramEntry>(key, bytes, found)),

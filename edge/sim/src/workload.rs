@@ -205,6 +205,7 @@ impl Actor {
             memory_mib: self.client.chance.random_range(1..80_000),
             count: 1,
             features: Features::NONE,
+            sharing: tg_types::Sharing::WHOLE,
         };
         NodeDescriptor {
             region: "nowhere".parse().expect("a name"),
@@ -213,6 +214,7 @@ impl Actor {
             price_per_tera: Amount::ZERO,
             slots: self.client.chance.random_range(1..4),
             is_open: self.client.chance.random_range(0..8) > 0,
+            closes: None,
         }
     }
 
@@ -318,6 +320,7 @@ impl Actor {
             expires_after: DurationMs::new(chance.random_range(500..15_000)),
             promise: None,
             checkpoint: None,
+            nodes: 1,
         }
     }
 

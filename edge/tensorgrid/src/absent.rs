@@ -5,13 +5,12 @@ use crate::failure::Failure;
 
 /// What this version can do in place of a missing command.
 const JOBS: &str = "this version runs each job once, to its end. \
-    It has: up, provide, run, quote, why, ps, show, logs, cp, stop, resume, verify";
+    It has: up, provide, run, quote, why, ps, show, logs, cp, stop, adjust, resume, verify";
 const MARKET: &str = "this version has no market yet. It has: up, run, quote, status, nodes";
 const LATER: &str = "this version does not have it yet. `tensorgrid --help` lists what it has";
 
 /// The missing commands, and what to say.
 const ABSENT: &[(&str, &str)] = &[
-    ("adjust", JOBS),
     ("serve", JOBS),
     ("dispute", JOBS),
     ("vote", LATER),

@@ -98,8 +98,10 @@ pub(crate) enum CommandArguments {
     Logs(jobs::LogsArguments),
     /// Get the result of a job
     Cp(jobs::CopyArguments),
-    /// Take a waiting job back
+    /// Take a waiting job back, or end one that runs
     Stop(jobs::JobArguments),
+    /// Change what a job offers, by when or on how many nodes it is wanted
+    Adjust(jobs::AdjustArguments),
     /// Hand a stopped, failed or expired job in again, without its files
     Resume(jobs::JobArguments),
     /// Show that a result does not open, and get the money back

@@ -196,7 +196,11 @@ fn make(
 }
 
 /// Makes a network of validators for a measurement.
-fn make_network(path: &Path, params: Params, grants: &[Grant]) -> Result<Vec<NodeFolder>, Failure> {
+pub(crate) fn make_network(
+    path: &Path,
+    params: Params,
+    grants: &[Grant],
+) -> Result<Vec<NodeFolder>, Failure> {
     let named = |number: u16| NamedAddress {
         name: format!("validator-{number}"),
         address: format!("127.0.0.1:{number}").parse().expect("an address"),
@@ -287,7 +291,7 @@ fn disk_per_million(bytes: u64, txs: u64) -> f64 {
     f64::from(u32::try_from(share).unwrap_or(u32::MAX))
 }
 
-fn wait_for_first_block(node: &RunningNode) -> Result<(), Failure> {
+pub(crate) fn wait_for_first_block(node: &RunningNode) -> Result<(), Failure> {
     let started = Instant::now();
     while node.chain().metrics().height.get() == 0 {
         if started.elapsed() > FIRST_BLOCK {

@@ -9,5 +9,6 @@ pub(crate) mod machine;
 pub(crate) mod market;
 pub(crate) mod order;
 pub(crate) mod provider;
+pub(crate) mod splitter;
 pub(crate) mod story;
 pub(crate) mod times;

@@ -33,7 +33,7 @@ pub struct Charges {
 }
 
 /// Transactions that a run or a check needs: a commitment and an opening.
-const STEPS: u64 = 2;
+pub(super) const STEPS: u64 = 2;
 
 /// What a job costs whose checkers recompute so much of it; `None` if no amount is large enough.
 pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charges> {
@@ -74,7 +74,7 @@ pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charge
             more.share_floor(jobs.audit_unshown).min(Amount::new(most).ok()?)
         }
     };
-    let (runs, pay, escrow) = (spec.tier.runs(), spec.pay, Amount::ZERO);
+    let (runs, pay, escrow) = (spec.runs(), spec.pay, Amount::ZERO);
     let parts = Charges {
         runs,
         pay,
@@ -88,7 +88,7 @@ pub fn charges(params: &Params, spec: &JobSpec, extent: Extent) -> Option<Charge
         escrow,
     };
     let saves = save::fees_max(params, spec).ok()?;
-    let escrow = parts.of(spec.tier.runs_paid_max().into(), checkers.into())?.plus(saves).ok()?;
+    let escrow = parts.of(spec.runs_paid_max().into(), checkers.into())?.plus(saves).ok()?;
     Some(Charges { escrow, saves, ..parts })
 }
 
@@ -114,30 +114,15 @@ impl Charges {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::command;
     use super::charges;
-    use tg_types::{
-        Amount, DurationMs, Extent, Hash32, JobSpec, KeyEscrow, Needs, Params, ResultKey, Tier,
-        Work,
-    };
+    use tg_types::{Amount, Extent, Hash32, JobSpec, Params, Tier};
 
     #[test]
     fn escrow_is_the_most_that_can_be_charged() {
         let params = Params::local();
         let hash = Hash32::new([0; 32]);
-        let spec = |tier| JobSpec {
-            work: Work::Opaque { task: hash },
-            package: hash,
-            package_bytes: 0,
-            key_escrow: KeyEscrow::Validators,
-            result_key: ResultKey::NONE,
-            needs: Needs::ANY,
-            tier,
-            pay: Amount::constant(100_000),
-            run_max: DurationMs::SECOND,
-            expires_after: DurationMs::MINUTE,
-            promise: None,
-            checkpoint: None,
-        };
+        let spec = |tier| JobSpec { tier, ..command(100_000, 1_000) };
         let check = |(tier, extent), runs, checks, most: [usize; 2], total: u64| {
             let charges = charges(&params, &spec(tier), extent).expect("small");
             let unshown = if extent == Extent::Tiles { 30_000 } else { 0 };
@@ -163,21 +148,7 @@ mod tests {
     fn provider_keeps_some_of_its_pay_however_many_checkers_recompute_it() {
         let mut params = Params::local();
         params.jobs.audit_unshown = tg_types::Bps::WHOLE;
-        let hash = Hash32::new([0; 32]);
-        let spec = JobSpec {
-            work: Work::Opaque { task: hash },
-            package: hash,
-            package_bytes: 0,
-            key_escrow: KeyEscrow::Validators,
-            result_key: ResultKey::NONE,
-            needs: Needs::ANY,
-            tier: Tier::Audit,
-            pay: Amount::constant(100_000),
-            run_max: DurationMs::SECOND,
-            expires_after: DurationMs::MINUTE,
-            promise: None,
-            checkpoint: None,
-        };
+        let spec = JobSpec { tier: Tier::Audit, ..command(100_000, 1_000) };
         for checkers in 1..=16 {
             params.jobs.audit_checkers = checkers;
             let charges = charges(&params, &spec, Extent::Tiles).expect("small");

@@ -2,13 +2,18 @@
 //! always what the rules would see; the scheduler's markets are derived from it, in every block
 //! anew, and follow every run that is given.
 
+mod better;
+mod gang;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use gang::Hold;
 use tg_scheduler::pace::Paces;
-use tg_scheduler::{Ask, Found, Market, Meter, Names, Offer, Pricing, stake_step};
+use tg_scheduler::{Ask, Found, GpuMix, Market, Meter, Names, Offer, Pricing, stake_step};
 use tg_types::ids::{AccountId, JobId, NodeId};
-use tg_types::{Amount, Bps, CapacityParams, Encode as _, ProgramFacts};
+use tg_types::{Amount, Bps, CapacityParams, Encode as _, ProgramFacts, Tick};
 
+use super::gpus;
 use super::pace::{self, Subject};
 use super::place::{excluded, run_bond};
 use super::promise::{self, Promise};
@@ -24,6 +29,9 @@ use crate::table::Slot;
 pub(super) const STEPS_PER_BLOCK_MAX: u64 = 1 << 23;
 /// The part of them that one client may have: jobs that are hard to place take the time of others.
 const CLIENTS_PER_BLOCK_MIN: u64 = 8;
+/// The part of them after which no other gang that has waited for long is looked for before all
+/// other jobs: one part in so many.
+const ELDERS_PART: u64 = 4;
 
 /// All nodes.
 pub(super) struct Fleet {
@@ -32,6 +40,9 @@ pub(super) struct Fleet {
     open: usize,
     by_hour: Option<Market>,
     by_tera: Option<Market>,
+    /// That of runs that hold GPUs, and what usually comes of these.
+    of_gpus: Option<Market>,
+    mix: Option<GpuMix>,
     owners: BTreeMap<AccountId, Holding>,
     /// What devices of both markets are called.
     names: Names,
@@ -46,6 +57,10 @@ pub(super) struct Fleet {
     /// array come one after the other and are alike.
     times: Option<(Vec<Subject>, u64)>,
     paces: Paces,
+    /// Nodes that were found for members of the gang that is looked at, by their places.
+    beside: Vec<usize>,
+    /// Nodes that are held back for a gang.
+    hold: Hold,
 }
 
 /// What an owner has.
@@ -80,7 +95,7 @@ impl Fleet {
                 continue;
             };
             let (owner, reputation) = (entry.owner, entry.reputation.lower_bound(now));
-            let room = room_of(entry, &session.params.capacity);
+            let room = room_of(entry, &session.params.capacity, now);
             let stake = session.tables.stakes.find(owner.as_bytes())?;
             let holding = owners.entry(owner).or_default();
             holding.places.push(seats.len());
@@ -88,15 +103,20 @@ impl Fleet {
             seats.push(Seat { id: *id, owner, node, stake, reputation, room });
         }
         let open = seats.iter().filter(|seat| seat.room > 0).count();
-        let (by_hour, by_tera) = (None, None);
+        let (by_hour, by_tera, of_gpus, mix) = (None, None, None, None);
         let (names, meter) = (Names::default(), Meter::default());
         let (spent, in_vain) = (BTreeMap::new(), BTreeSet::new());
         let (times, paces) = (None, Paces::default());
+        let (beside, hold) = (Vec::new(), Hold::default());
         Ok(Self {
+            beside,
+            hold,
             seats,
             open,
             by_hour,
             by_tera,
+            of_gpus,
+            mix,
             owners,
             names,
             meter,
@@ -128,12 +148,24 @@ impl Fleet {
         self.has_time() && spent < STEPS_PER_BLOCK_MAX / CLIENTS_PER_BLOCK_MIN
     }
 
+    /// Whether it may look for one more gang before all other jobs.
+    pub(super) fn has_time_for_elders(&self) -> bool {
+        self.meter.steps() < STEPS_PER_BLOCK_MAX / ELDERS_PART
+    }
+
+    /// A client has less time: that since the meter stood there.
+    fn charge(&mut self, client: &AccountId, before: u64) {
+        let spent = self.spent.entry(*client).or_default();
+        *spent = spent.saturating_add(self.meter.steps().saturating_sub(before));
+    }
+
     /// The id of a node, by its place.
     pub(super) fn id(&self, place: usize) -> NodeId {
         self.seats[place].id
     }
 
-    /// Looks up what is known of the times of a job's runs.
+    /// Looks up what is known of the times of a job's runs, and what usually comes if these hold
+    /// GPUs.
     pub(super) fn learn(
         &mut self,
         session: &mut Session<'_>,
@@ -146,11 +178,15 @@ impl Fleet {
             self.paces = pace::forecast_of(session, asked.1, &asked.0)?.paces();
             self.times = Some(asked);
         }
+        if gpus::is_holding(&entry.spec) && self.mix.is_none() {
+            self.mix = Some(gpus::mix(session)?);
+        }
         Ok(())
     }
 
     /// The best node for one more run of the job that was looked up last: of an owner that has not
-    /// had the job, or else of one that merely disappeared. The job's client has less time then.
+    /// had the job, or else of one that merely disappeared, or that it left in this block for a
+    /// better place. The job's client has less time then.
     pub(super) fn find(
         &mut self,
         session: &Session<'_>,
@@ -160,8 +196,7 @@ impl Fleet {
     ) -> Option<Found> {
         let before = self.meter.steps();
         let found = self.search(session, job, entry, facts);
-        let spent = self.spent.entry(entry.owner).or_default();
-        *spent = spent.saturating_add(self.meter.steps() - before);
+        self.charge(&entry.owner, before);
         found
     }
 
@@ -173,13 +208,14 @@ impl Fleet {
         facts: Option<&ProgramFacts>,
     ) -> Option<Found> {
         let bond = run_bond(session.params.jobs.run_bond, &entry.spec);
-        let asked = asked(entry, facts, bond);
+        let asked = asked(entry, facts, bond, self.hold.is_respected);
         // A slot that is kept for a job is in the way of others only.
         let has_slot = matches!(entry.promise, Promise::Kept { .. });
         if !has_slot && self.in_vain.contains(&asked) {
             return None;
         }
-        let all: Vec<AccountId> = entry.runs.as_slice().iter().map(|run| run.owner).collect();
+        let owners = entry.runs.as_slice().iter().map(|run| &run.owner);
+        let all: Vec<AccountId> = owners.chain(session.parted.get(job)).copied().collect();
         let draw = draw(session, job, all.len());
         let span = promise::run_span(&session.params, &entry.spec, session.env.tick);
         let (spec, job) = (&entry.spec, Some(*job));
@@ -200,25 +236,40 @@ impl Fleet {
     }
 
     fn best(&mut self, session: &Session<'_>, ask: &Ask<'_>, draw: u64) -> Option<Found> {
-        let Self { seats, by_hour, by_tera, names, meter, paces, .. } = self;
+        let Self {
+            seats, by_hour, by_tera, of_gpus, mix, names, meter, paces, beside, hold, ..
+        } = self;
+        let is_holding = gpus::is_holding(ask.spec);
         let unknown = Paces::default();
         let paces = if draw.is_multiple_of(pace::TRIES_ONE_IN) { &unknown } else { &*paces };
-        let pricing = Pricing::of_job(ask.spec, ask.facts);
-        let market = match pricing {
+        let market = match Pricing::of_job(ask.spec, ask.facts) {
+            Pricing::Hour if is_holding => of_gpus,
             Pricing::Hour => by_hour,
             Pricing::Tera => by_tera,
         };
         let market = market.get_or_insert_with(|| {
             // Nodes are known by their places, so none may be left out.
             let offers = seats.iter().map(|seat| offer(session, seat).expect("it was loaded"));
-            Market::new(pricing, names, offers)
+            Market::for_job(ask, mix.get_or_insert_default(), names, offers)
         });
-        market.find(names, (ask, paces), draw, |place| offer(session, seats.get(place)?), meter)
+        let here = |place: usize| {
+            let seat = seats.get(place)?;
+            if beside.contains(&place) || hold.keeps(place, seat.room, is_holding) {
+                return None;
+            }
+            let offer = offer(session, seat)?;
+            // What was found for others of the same gang is as good as given.
+            let more = beside.iter().filter(|other| seats[**other].owner == seat.owner).count();
+            let bonds = ask.bond.times(u64::try_from(more).unwrap_or(u64::MAX));
+            let stake_free = bonds.and_then(|bonds| offer.stake_free.minus(bonds));
+            Some(Offer { stake_free: stake_free.unwrap_or(Amount::ZERO), ..offer })
+        };
+        market.find(names, (ask, paces), draw, here, meter)
     }
 
     /// A node was given a run: it has less room, and its owner less stake for all its nodes.
     pub(super) fn follow(&mut self, session: &Session<'_>, place: usize) {
-        let Self { seats, open, by_hour, by_tera, owners, meter, .. } = self;
+        let Self { seats, open, by_hour, by_tera, of_gpus, owners, meter, .. } = self;
         let seat = &mut seats[place];
         seat.room = seat.room.saturating_sub(1);
         if seat.room == 0 {
@@ -231,7 +282,8 @@ impl Fleet {
         let places = if is_poorer { holding.places.as_slice() } else { &[place] };
         for place in places {
             let Some(offer) = offer(session, &seats[*place]) else { continue };
-            for market in [&mut *by_hour, &mut *by_tera].into_iter().flatten() {
+            let markets = [&mut *by_hour, &mut *by_tera, &mut *of_gpus];
+            for market in markets.into_iter().flatten() {
                 market.update(*place, &offer, meter);
             }
         }
@@ -240,18 +292,21 @@ impl Fleet {
 
 /// Whether any node takes one more run. As few nodes are decoded as that takes.
 pub(super) fn has_room(session: &mut Session<'_>) -> Result<bool, Stop> {
+    let now = session.env.tick;
     for id in node::all(session)?.iter() {
         let entry = session.tables.nodes.get(id.as_bytes())?;
-        if entry.is_some_and(|entry| room_of(entry, &session.params.capacity) > 0) {
+        if entry.is_some_and(|entry| room_of(entry, &session.params.capacity, now) > 0) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// How many more runs a node takes.
-fn room_of(entry: &NodeEntry, params: &CapacityParams) -> usize {
-    let is_open = entry.absent.is_none() && entry.is_credited(params) && entry.descriptor.is_open;
+/// How many more runs a node takes now: none if it has closed.
+fn room_of(entry: &NodeEntry, params: &CapacityParams, now: Tick) -> usize {
+    let is_there = entry.absent.is_none() && entry.is_credited(params);
+    let offer = &entry.descriptor;
+    let is_open = is_there && offer.is_open && offer.closes.is_none_or(|closes| closes > now);
     let slots = if is_open { usize::from(entry.descriptor.slots) } else { 0 };
     slots.saturating_sub(entry.runs.as_slice().len())
 }
@@ -280,6 +335,7 @@ pub(super) fn offer_of<'a>(
         owner: entry.owner,
         descriptor: &entry.descriptor,
         running: u16::try_from(entry.runs.as_slice().len()).unwrap_or(u16::MAX),
+        held: entry.held.as_slice(),
         kept: entry.kept.as_slice(),
         is_present: entry.absent.is_none(),
         credit: entry.credit(&session.params.capacity),
@@ -288,14 +344,22 @@ pub(super) fn offer_of<'a>(
     })
 }
 
-/// All that rules look at of a job, owners that may not have it left out.
-fn asked(entry: &JobEntry, facts: Option<&ProgramFacts>, bond: Amount) -> Vec<u8> {
+/// All that rules look at of a job, owners that may not have it left out, and whether it leaves
+/// what is held back.
+fn asked(
+    entry: &JobEntry,
+    facts: Option<&ProgramFacts>,
+    bond: Amount,
+    is_leaving: bool,
+) -> Vec<u8> {
     let spec = &entry.spec;
     let mut bytes = Vec::new();
+    is_leaving.encode(&mut bytes);
     spec.needs.encode(&mut bytes);
     spec.pay.encode(&mut bytes);
     spec.run_max.encode(&mut bytes);
     spec.tier.ends_with_its_run().encode(&mut bytes);
+    spec.nodes.encode(&mut bytes);
     bond.encode(&mut bytes);
     let work = facts.map(|facts| (facts.multiply_adds, facts.elements));
     work.encode(&mut bytes);

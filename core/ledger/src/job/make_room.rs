@@ -18,11 +18,11 @@ use tg_types::{Amount, CheckpointRef, DurationMs, Event, JobSpec, JobStatus, Rea
 use super::charges::charges;
 use super::place::{self, excluded, run_bond};
 use super::promise::{self, Promise};
-use super::record::{JobEntry, Run, RunState};
+use super::record::{JobEntry, Run, RunState, YieldTo};
 use super::row::{QueueKey, QueueRow};
 use super::run::speaker;
 use super::save::{self, SavedState};
-use super::{fleet, settle};
+use super::{fleet, settle, stop};
 use crate::error::{ApplyError, Fail, Stop};
 use crate::list::{self, LIST_PAGE_MAX, ListOf};
 use crate::session::{Call, Session};
@@ -166,7 +166,7 @@ fn candidates(session: &mut Session<'_>, from: u64, to: u64) -> Result<Vec<Candi
 }
 
 /// Whether a run may be asked to yield now.
-fn may_yield(session: &Session<'_>, entry: &JobEntry, run: &Run) -> bool {
+pub(super) fn may_yield(session: &Session<'_>, entry: &JobEntry, run: &Run) -> bool {
     let (now, params) = (session.env.tick, &session.params.jobs);
     let ran = now.since(run.begun).unwrap_or(DurationMs::ZERO);
     let rest = entry.spec.run_max.get().saturating_sub(ran.get());
@@ -208,6 +208,9 @@ fn waiting(session: &mut Session<'_>, least: u8) -> Result<Vec<JobId>, Stop> {
     let mut found: Vec<(QueueKey, JobId)> = Vec::new();
     for job in ids {
         let entry = super::known(session, &job)?;
+        if entry.spec.is_gang() {
+            continue; // one place is not enough
+        }
         if let (Some(key), false) = (entry.queue_key(), is_awaited(session, &job, &entry)?) {
             found.push((key, job));
         }
@@ -244,7 +247,8 @@ fn load_hosts(session: &mut Session<'_>, runs: &[Candidate]) -> Result<(), Stop>
 fn is_awaited(session: &mut Session<'_>, job: &JobId, entry: &JobEntry) -> Result<bool, Stop> {
     let Some(other) = entry.waits_for else { return Ok(false) };
     let other = session.tables.jobs.get(other.as_bytes())?;
-    let yields = |run: &Run| run.state == RunState::Placed && run.yields_to == Some(*job);
+    let to = Some(YieldTo::Job { job: *job });
+    let yields = |run: &Run| run.state == RunState::Placed && run.yields_to == to;
     Ok(other.is_some_and(|other| other.live().any(yields)))
 }
 
@@ -270,7 +274,7 @@ fn would_take(
     (job, entry): (&JobId, &JobEntry),
     run: &Candidate,
 ) -> Result<bool, Stop> {
-    let freed = super::known(session, &run.job)?.run_of(&run.node).map(|run| run.bond);
+    let freed = super::known(session, &run.job)?.run_of(&run.node).map(|of| (run.job, of.bond));
     Ok(fits(session, (job, entry), &run.node, freed)?.is_some())
 }
 
@@ -280,12 +284,12 @@ struct Fit {
     class: Option<DeviceClass>,
 }
 
-/// Whether a node passes the rules for a job, if a run with this bond has ended there.
+/// Whether a node passes the rules for a job, if the run of a job with this bond has ended there.
 fn fits(
     session: &mut Session<'_>,
     (job, entry): (&JobId, &JobEntry),
     id: &NodeId,
-    freed: Option<Amount>,
+    freed: Option<(JobId, Amount)>,
 ) -> Result<Option<Fit>, Stop> {
     let facts = match &entry.spec.work {
         Work::Tensor { program, .. } => program::facts(session, program)?,
@@ -303,9 +307,12 @@ fn fits(
     let (spec, facts) = (&entry.spec, facts.as_ref());
     let ask = Ask { spec, facts, bond, excluded: &excluded, span, job: Some(*job) };
     let Some(offer) = fleet::offer_of(session, *id, node, stake) else { return Ok(None) };
+    let record = session.tables.nodes.at(node).zip(freed);
+    let held = record.map(|(record, (job, _))| record.held_without(&job)).unwrap_or_default();
     let offer = match freed {
-        Some(freed) => Offer {
+        Some((_, freed)) => Offer {
             running: offer.running.saturating_sub(1),
+            held: &held,
             stake_free: offer.stake_free.plus(freed).unwrap_or(Amount::CAP),
             ..offer
         },
@@ -321,7 +328,7 @@ fn ask(session: &mut Session<'_>, run: &Candidate, to: &JobId, by: Tick) -> Resu
     let mut entry = super::known(session, &run.job)?;
     entry.yields = entry.yields.saturating_add(1);
     let Some(placed) = entry.run_of(&run.node) else { return Ok(()) };
-    placed.yields_to = Some(*to);
+    placed.yields_to = Some(YieldTo::Job { job: *to });
     session.tables.jobs.put(run.job.as_bytes(), Some(entry))?;
     let mut waiting = super::known(session, to)?;
     waiting.waits_for = Some(run.job);
@@ -365,7 +372,7 @@ impl Parting {
 }
 
 /// A node that was asked to yields a run: it is paid for its time, the job goes back into the
-/// queue, and the one that it yields to takes its place.
+/// queue, and the one that it yields to takes its place. A job that was stopped ends.
 pub(crate) fn yield_run(
     session: &mut Session<'_>,
     call: &Call,
@@ -384,12 +391,19 @@ pub(crate) fn yield_run(
     if checkpoint.is_some_and(|checkpoint| checkpoint.package_bytes > CHECKPOINT_BYTES_MAX) {
         return Err(Reason::CheckpointTooLarge.into());
     }
-    super::load(session, &[to])?;
-    place::load_waiting(session, &[to])?;
+    if checkpoint.is_some() && entry.spec.checkpoint.is_none() {
+        return Err(Reason::CheckpointNotAsked.into());
+    }
+    let waiting = to.waiting();
+    super::load(session, waiting.as_slice())?;
+    place::load_waiting(session, waiting.as_slice())?;
     if let Some(checkpoint) = checkpoint {
         Vouched::by(session, vouchers).check(checkpoint.package_ref())?;
     }
     let now = session.env.tick;
+    if let Some(by) = to.client_until() {
+        return Ok(stop::end(session, job, entry, (&run, by.min(now)), checkpoint)?);
+    }
     // What nobody can go on with is not paid.
     let saved_here = entry.saved.filter(|last| last.node == id && last.saved >= run.begun);
     let until = checkpoint.map(|_| now).or(saved_here.map(|last| last.saved));
@@ -408,8 +422,11 @@ pub(crate) fn yield_run(
         entry.saved = Some(SavedState { checkpoint, node: id, saved: now, ran });
     }
     part(session, job, &mut entry, (&run, &parting, refund))?;
+    if to == YieldTo::Better {
+        session.parted.insert(*job, run.owner);
+    }
     go_back(session, job, entry)?;
-    Ok(take_place(session, &to, &id)?)
+    Ok(waiting.map_or(Ok(()), |to| take_place(session, &to, &id))?)
 }
 
 /// Pays a run that yields and ends it. What the rest of the job does not need goes back.
@@ -434,8 +451,10 @@ fn part(
     entry.paid = entry.paid.plus(spent)?;
     let (node, owner) = (run.node, run.owner);
     session.emit(Event::ProviderPaid { job: *job, node, owner, amount: paid });
-    let to = run.yields_to.unwrap_or(*job);
-    session.emit(Event::RunYielded { job: *job, node, to, ran, paid, refund });
+    session.emit(match run.yields_to.and_then(YieldTo::waiting) {
+        Some(to) => Event::RunYielded { job: *job, node, to, ran, paid, refund },
+        None => Event::RunMoved { job: *job, node, ran, paid, refund },
+    });
     Ok(())
 }
 
@@ -470,29 +489,13 @@ fn take_place(session: &mut Session<'_>, to: &JobId, id: &NodeId) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::command;
     use super::Parting;
-    use tg_types::{
-        Amount, CheckpointPlan, DurationMs, Hash32, JobSpec, KeyEscrow, Needs, ResultKey, Tier,
-        Work,
-    };
+    use tg_types::{Amount, CheckpointPlan, DurationMs, JobSpec};
 
     fn spec(pay: u64, run_max: u64) -> JobSpec {
-        let hash = Hash32::new([0; 32]);
-        let every = DurationMs::new(5_000);
-        JobSpec {
-            work: Work::Opaque { task: hash },
-            package: hash,
-            package_bytes: 0,
-            key_escrow: KeyEscrow::Validators,
-            result_key: ResultKey::NONE,
-            needs: Needs::ANY,
-            tier: Tier::Trusted,
-            pay: Amount::new(pay).expect("small"),
-            run_max: DurationMs::new(run_max),
-            expires_after: DurationMs::DAY,
-            promise: None,
-            checkpoint: Some(CheckpointPlan { every, from: None }),
-        }
+        let checkpoint = Some(CheckpointPlan { every: DurationMs::new(5_000), from: None });
+        JobSpec { checkpoint, ..command(pay, run_max) }
     }
 
     /// Goal: nothing is made or lost, what is left is paid as well as before, and what is locked

@@ -6,8 +6,8 @@
 use tg_types::ids::{JobId, NodeId};
 use tg_types::{Event, JobStatus, Reason};
 
-use super::record::{CheckState, Draw, JobEntry, RunState};
-use super::{check, dispute, draw, keyless, run, settle};
+use super::record::{CheckState, Draw, JobEntry, Run};
+use super::{check, dispute, draw, gang, keyless, run, settle};
 use crate::error::Stop;
 use crate::session::Session;
 
@@ -29,36 +29,47 @@ pub(crate) fn fall_due(session: &mut Session<'_>, job: &JobId) -> Result<(), Sto
         return miss_checks(session, job, entry);
     }
     let mut entry = entry;
+    let is_silent = entry.live().all(|run| run.deadline > now || run.committed().is_some());
+    let mut missed = Vec::new();
     for node in &late {
-        miss_run(session, job, &mut entry, node)?;
+        missed.extend(end_run(session, job, &mut entry, node)?);
     }
-    run::retry(session, job, entry)
+    let why = if is_silent { Reason::ResultUndefended } else { Reason::RunMissed };
+    // Whoever lost its work by this comes before what is burned.
+    let broken = gang::break_up(session, job, &mut entry, (&late, why))?;
+    for run in &missed {
+        punish(session, job, run)?;
+    }
+    run::go_on(session, job, entry, broken)
 }
 
-/// A node did not commit in time, or did not show what it committed to.
-fn miss_run(
+/// A node did not commit in time, or did not show what it committed to: its run ends. Gives the run
+/// as it was.
+fn end_run(
     session: &mut Session<'_>,
     job: &JobId,
     entry: &mut JobEntry,
     node: &NodeId,
-) -> Result<(), Stop> {
+) -> Result<Option<Run>, Stop> {
     let Some(run) = entry.run_of(node).cloned() else {
-        return Ok(());
+        return Ok(None);
     };
-    let (why, is_broken) = match run.state {
-        RunState::Placed => (Reason::RunMissed, false),
-        RunState::Committed { .. } | RunState::Revealed { .. } | RunState::Ended { .. } => {
-            (Reason::ResultUndefended, true)
-        }
-    };
+    let is_broken = run.committed().is_some();
+    let why = if is_broken { Reason::ResultUndefended } else { Reason::RunMissed };
     run::end(session, job, entry, node, why)?;
     // What follows is a new result with a draw of its own.
     entry.draw = Draw::Pending;
     settle::release_checks(session, entry)?;
-    if is_broken {
-        return settle::slash(session, job, &settle::Loss::half(node, &run.owner, run.bond), None);
+    Ok(Some(run))
+}
+
+/// What missing its date costs the owner of a run.
+fn punish(session: &mut Session<'_>, job: &JobId, run: &Run) -> Result<(), Stop> {
+    if run.committed().is_some() {
+        let loss = settle::Loss::half(&run.node, &run.owner, run.bond);
+        return settle::slash(session, job, &loss, None);
     }
-    settle::fine(session, job, node, &run.owner)
+    settle::fine(session, job, &run.node, &run.owner)
 }
 
 /// Checkers that did not commit or answer in time are replaced. Those are not to blame that said

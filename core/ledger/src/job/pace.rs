@@ -13,11 +13,12 @@
 //! out: what is used stays, what came once goes.
 
 use tg_scheduler::pace::{FLOOR, Forecast, Lesson, Level};
+use tg_types::gpu::GpuPart;
 use tg_types::hash::{Tag, tagged};
 use tg_types::ids::{AccountId, Hash32, Noun};
 use tg_types::{JobSpec, KeyEscrow, ProgramFacts, Tier, Work};
 
-use super::record::JobEntry;
+use super::record::{JobEntry, Run};
 use crate::entry::{Entry, entry};
 use crate::error::Stop;
 use crate::keys;
@@ -182,8 +183,8 @@ pub(super) fn learn(session: &mut Session<'_>, entry: &JobEntry) -> Result<(), S
         KeyEscrow::Validators => {}
         KeyEscrow::None => return Ok(()), // its nodes may have waited for its owner
     }
-    if entry.spec.checkpoint.is_some() {
-        return Ok(()); // its last run may have had only the rest of the work to do
+    if entry.spec.is_gang() {
+        return Ok(()); // its members may have waited for each other
     }
     let facts = match &entry.spec.work {
         Work::Tensor { program, .. } => match program::facts(session, program)? {
@@ -193,7 +194,10 @@ pub(super) fn learn(session: &mut Session<'_>, entry: &JobEntry) -> Result<(), S
         Work::Opaque { .. } => None,
     };
     let (work, subjects) = (work(&entry.spec, facts.as_ref()), subjects(&entry.owner, &entry.spec));
-    for run in entry.live().filter(|run| run.owner != entry.owner) {
+    let teaches = |run: &&Run| {
+        run.owner != entry.owner && has_whole_device(run) && has_whole_work(entry, run)
+    };
+    for run in entry.live().filter(teaches) {
         let (Some(class), Some(took)) = (run.class, run.took) else { continue };
         let level = Level::of(took.max(FLOOR), work);
         for subject in &subjects {
@@ -208,6 +212,18 @@ pub(super) fn learn(session: &mut Session<'_>, entry: &JobEntry) -> Result<(), S
         }
     }
     Ok(())
+}
+
+/// Whether a run had all of its device: a part of one is slower than its class.
+pub(super) fn has_whole_device(run: &Run) -> bool {
+    run.gpus.as_slice().iter().all(|slice| slice.part == GpuPart::Whole)
+}
+
+/// Whether a run did all of the work: it began at the beginning, and nobody asked it to end before.
+fn has_whole_work(entry: &JobEntry, run: &Run) -> bool {
+    let begins = entry.spec.checkpoint.is_none_or(|plan| plan.from.is_none());
+    let is_first = super::save::ran_before(entry, run.begun).get() == 0;
+    begins && is_first && run.yields_to.is_none()
 }
 
 /// What is known of a subject, to learn more; `None` if its place is another's.

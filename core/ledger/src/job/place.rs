@@ -11,13 +11,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use tg_scheduler::pace::DeviceClass;
+use tg_scheduler::price;
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick, Tier, TimeError, Work};
 
 use super::fleet::{self, Fleet};
 use super::record::{JobEntry, Run, RunState};
 use super::row::{QueueKey, QueueRow};
-use super::{make_room, pace, promise};
+use super::{gang, gpus, make_room, pace, promise};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
 use crate::list::{self, LIST_PAGE_MAX, ListHead, ListOf};
@@ -37,6 +38,9 @@ pub(crate) fn row_of(session: &mut Session<'_>, spec: &JobSpec) -> Result<QueueR
 pub(crate) fn load_ends(session: &mut Session<'_>, rows: &BTreeSet<QueueRow>) -> Result<(), Stop> {
     let heads: Vec<_> = rows.iter().map(|row| keys::list_head(ListOf::Queue(*row))).collect();
     session.require(&heads)?;
+    if !rows.is_empty() {
+        gang::load_end(session)?;
+    }
     let mut is_complete = true;
     for row in rows {
         let end = list::load_end(session, ListOf::Queue(*row));
@@ -55,12 +59,14 @@ pub(crate) fn enqueue(
         let place = list::push(session, ListOf::Queue(entry.row), *job.as_bytes())?;
         entry.queue_place = Some(place);
         entry.queued = session.env.tick;
+        gang::enlist(session, job, entry)?;
     }
     Ok(())
 }
 
 /// Takes a job out of the queue, if it stands there.
 pub(crate) fn dequeue(session: &mut Session<'_>, entry: &mut JobEntry) -> Result<(), Stop> {
+    gang::delist(session, entry)?;
     match entry.queue_place.take() {
         Some(place) => list::set(session, ListOf::Queue(entry.row), place, None),
         None => Ok(()),
@@ -90,8 +96,9 @@ pub(crate) fn load_ahead(session: &mut Session<'_>) -> Result<(), Stop> {
     let fronts: Vec<_> = rows.iter().map(front).collect();
     let parts = parts(&rows, session.params.jobs.placements_per_block_max);
     let pages: Vec<_> = parts.iter().flat_map(Part::pages).collect();
-    let loads =
-        [session.require(&fronts), list::load_pages(session, &pages), node::all(session).map(drop)];
+    let nodes = node::all(session).map(drop);
+    let pages = list::load_pages(session, &pages);
+    let loads = [session.require(&fronts), pages, nodes, gang::load_ahead(session)];
     session.all_of(loads)?;
     // Nodes are decoded for this, so nothing that was asked for may be missing any more.
     if fleet::has_room(session)? { waiting(session, &parts).map(drop) } else { Ok(()) }
@@ -108,10 +115,14 @@ pub(crate) fn place_all(session: &mut Session<'_>) -> Result<(), Stop> {
         return Ok(());
     }
     let mut fleet = Fleet::load(session)?;
+    let mut had = BTreeMap::new();
+    if fleet.has_room() {
+        had.extend(gang::place_elders(session, &mut fleet)?);
+    }
     let looks = if fleet.has_room() { session.params.jobs.placements_per_block_max } else { 0 };
     let parts = parts(&rows, looks);
     let jobs = waiting(session, &parts)?;
-    let end = give(session, &jobs, &mut fleet)?;
+    let end = give(session, &jobs, &mut fleet, had)?;
     for Part { row, head, looked } in parts {
         let at = match &end {
             End::NoRoom => head.first,
@@ -197,6 +208,7 @@ pub(super) fn load_waiting(session: &mut Session<'_>, jobs: &[JobId]) -> Result<
         let slot = session.tables.jobs.find(job.as_bytes())?;
         let Some(entry) = session.tables.jobs.at(slot) else { continue };
         has_plan |= entry.spec.checkpoint.is_some();
+        paces.extend(gpus::is_holding(&entry.spec).then(keys::gpu_mix));
         if let Work::Tensor { program, .. } = &entry.spec.work {
             programs.insert(keys::program(program));
         }
@@ -238,14 +250,18 @@ enum End {
 }
 
 /// Gives jobs to nodes in their order, but for owners that have had their fair part of what is
-/// free: their other jobs come behind those of all others.
-fn give(session: &mut Session<'_>, jobs: &[Candidate], fleet: &mut Fleet) -> Result<End, Stop> {
+/// free: their other jobs come behind those of all others. Some have had runs before.
+fn give(
+    session: &mut Session<'_>,
+    jobs: &[Candidate],
+    fleet: &mut Fleet,
+    mut had: BTreeMap<AccountId, usize>,
+) -> Result<End, Stop> {
     if !fleet.has_room() {
         return Ok(End::NoRoom);
     }
     let owners: BTreeSet<AccountId> = jobs.iter().map(|candidate| candidate.owner).collect();
     let fair_part = fleet.room().checked_div(owners.len()).unwrap_or(0).max(1);
-    let mut had: BTreeMap<AccountId, usize> = BTreeMap::new();
     let mut turns: VecDeque<_> = jobs.iter().map(|candidate| (candidate, false)).collect();
     while let Some((candidate, is_put_off)) = turns.pop_front() {
         if !fleet.has_room() {
@@ -266,16 +282,24 @@ fn give(session: &mut Session<'_>, jobs: &[Candidate], fleet: &mut Fleet) -> Res
             turns.push_back((candidate, true));
             continue;
         }
+        fleet.turn_of(candidate.key);
         *had += place(session, &candidate.job, fleet)?;
     }
     Ok(End::AllLookedAt)
 }
 
 /// Gives a job to as many nodes as it wants, if they are there; says to how many.
-fn place(session: &mut Session<'_>, job: &JobId, fleet: &mut Fleet) -> Result<usize, Stop> {
+pub(super) fn place(
+    session: &mut Session<'_>,
+    job: &JobId,
+    fleet: &mut Fleet,
+) -> Result<usize, Stop> {
     let mut entry = super::known(session, job)?;
     if !promise::may_begin(session, &entry) {
         return Ok(0);
+    }
+    if entry.spec.is_gang() {
+        return gang::place_all(session, job, entry, fleet);
     }
     let facts = match &entry.spec.work {
         Work::Tensor { program, .. } => program::facts(session, program)?,
@@ -332,22 +356,29 @@ pub(super) fn assign(
     let deadline = run_deadline(session, &entry.spec)?;
     let unknown = || ApplyError::Incomplete(keys::node(id));
     let slot = session.tables.nodes.find(id.as_bytes())?;
+    let owner = session.tables.nodes.at(slot).ok_or_else(unknown)?.owner;
+    let stake = session.tables.stakes.find(owner.as_bytes())?;
+    let gpus = gpus::choose(session, &entry.spec, (id, class), [slot, stake])?;
     let record = session.tables.nodes.at_mut(slot).as_mut().ok_or_else(unknown)?;
-    let owner = record.owner;
-    if !record.begin_run(*job) {
+    // Only commands run as gangs.
+    let asked =
+        if entry.spec.is_gang() { price(&entry.spec, None, &record.descriptor) } else { None };
+    if !record.begin_run(*job, gpus.as_slice()) {
         return Err(unknown().into());
     }
-    let stake = session.tables.stakes.find(owner.as_bytes())?;
     session.tables.stakes.at_mut(stake).get_or_insert_default().expose(bond)?;
-    let number = u8::try_from(entry.runs.as_slice().len()).expect("a job has at most 16 runs");
+    let number = u8::try_from(entry.runs.as_slice().len()).expect("a job has at most 24 runs");
     let (begun, state) = (session.env.tick, RunState::Placed);
     let (took, yields_to) = (None, None);
-    let run = Run { node: *id, owner, bond, class, begun, took, deadline, yields_to, state };
+    let run =
+        Run { node: *id, owner, bond, class, gpus, asked, begun, took, deadline, yields_to, state };
+    // Runs that are placed together have one date.
+    let is_dated = entry.live().any(|other| other.deadline == deadline);
     entry.runs.push(run).map_err(|_| ApplyError::Incomplete(keys::job(job)))?;
     entry.waits_for = None;
     make_room::enlist(session, job, entry)?;
     session.emit(Event::JobPlaced { job: *job, node: *id, run: number, deadline });
-    due::add(session, deadline, DueItem::JobStep { job: *job })
+    if is_dated { Ok(()) } else { due::add(session, deadline, DueItem::JobStep { job: *job }) }
 }
 
 /// Keys of everything that a step of a job may touch besides the job itself.
@@ -362,6 +393,9 @@ pub(crate) fn keys_around(entry: &JobEntry, out: &mut Vec<StateKey>) {
     out.extend(page.map(|page| keys::list_page(ListOf::Queue(entry.row), page)));
     promise::keys_around(&entry.promise, out);
     make_room::keys_around(entry, out);
+    let page = entry.gang_place.map(|at| at.place / LIST_PAGE_MAX);
+    out.extend(page.map(|page| keys::list_page(ListOf::Gangs, page)));
+    out.extend(gpus::is_holding(&entry.spec).then(keys::gpu_mix));
     let runs = entry.runs.as_slice().iter().map(|run| (&run.node, &run.owner));
     let checks = entry.checks.as_slice().iter().map(|check| (&check.node, &check.owner));
     for (node, owner) in runs.chain(checks) {

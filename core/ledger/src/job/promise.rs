@@ -13,22 +13,25 @@
 //! a run is paid. Nobody is to blame where a node has given the run up, because then clients could
 //! earn by handing in what cannot be run, or where the chain stood still.
 
+mod spans;
+
+pub use spans::{rest_of_run, run_span, slot_length, taken_spans};
+
 use tg_scheduler::slots::{KeptSlot, Span, busiest, earliest, latest};
 use tg_scheduler::{Ask, Offer, fit_later, steps_of};
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
 use tg_types::node::SLOTS_MAX;
 use tg_types::{
-    Amount, DurationMs, Event, JobSpec, JobStatus, KeyEscrow, List, Params, ProgramFacts, Reason,
-    Tick, TimeError, Work, wire,
+    Amount, DurationMs, Event, JobSpec, JobStatus, KeyEscrow, List, ProgramFacts, Reason, Tick,
+    TimeError, Work, wire,
 };
 
 use super::place::{self, excluded, run_bond};
-use super::record::{JobEntry, Run, RunState};
-use super::{fleet, settle};
+use super::record::JobEntry;
+use super::{drain, fleet, settle};
 use crate::due::{self, DueItem};
 use crate::error::{ApplyError, Stop};
 use crate::list::{self, LIST_PAGE_MAX, ListOf};
-use crate::node::NodeEntry;
 use crate::session::Session;
 use crate::table::Slot;
 use crate::totals::{Flow, Part};
@@ -140,45 +143,6 @@ wire! {
             compensation: Amount,
         } = 6,
     }
-}
-
-/// How long a slot for a run of this job is; `None` if there is no date by which the job ends.
-pub fn slot_length(params: &Params, spec: &JobSpec) -> Option<DurationMs> {
-    let jobs = &params.jobs;
-    let dates = spec.run_max.plus(jobs.run_grace).and_then(|span| span.plus(jobs.answer_within));
-    let length = dates.and_then(|span| span.plus(SLOT_MARGIN));
-    length.ok().filter(|_| spec.tier.ends_with_its_run())
-}
-
-/// What a run takes of a node that begins it now: until it has surely ended.
-pub fn run_span(params: &Params, spec: &JobSpec, now: Tick) -> Span {
-    let end = slot_length(params, spec).and_then(|length| now.plus(length).ok());
-    Span { from: now, to: end.unwrap_or(Tick::MAX) }
-}
-
-/// What the run of a job on a node still takes of it.
-pub fn rest_of_run(params: &Params, entry: &JobEntry, node: &NodeId, now: Tick) -> Span {
-    let run = entry.live().find(|run| run.node == *node);
-    let after = |run: &Run| match run.state {
-        RunState::Placed => params.jobs.answer_within.plus(SLOT_MARGIN),
-        RunState::Committed { .. } | RunState::Revealed { .. } | RunState::Ended { .. } => {
-            Ok(SLOT_MARGIN)
-        }
-    };
-    let end = run.filter(|_| entry.spec.tier.ends_with_its_run());
-    let end = end.and_then(|run| run.deadline.plus(after(run).ok()?).ok());
-    Span { from: now, to: end.unwrap_or(Tick::MAX) }
-}
-
-/// What is taken of a node's slots: by the slots that it keeps, and by these jobs that it runs.
-pub fn taken_spans(
-    params: &Params,
-    (id, node): (&NodeId, &NodeEntry),
-    runs: &[JobEntry],
-    now: Tick,
-) -> Vec<Span> {
-    let kept = node.kept.as_slice().iter().map(KeptSlot::span);
-    kept.chain(runs.iter().map(|job| rest_of_run(params, job, id, now))).collect()
 }
 
 /// When a job expires that is submitted now.
@@ -429,6 +393,7 @@ pub(super) fn pay_keeper(
     account::credit(session, keeper, amount)?;
     session.totals.shift(Flow { from: Part::Escrow, to: Part::Balances, amount })?;
     entry.escrow = entry.escrow.minus(amount)?;
+    entry.paid = entry.paid.plus(amount)?;
     session.emit(Event::ProviderPaid { job: *job, node, owner, amount });
     Ok(())
 }
@@ -465,7 +430,7 @@ pub(crate) fn recheck(session: &mut Session<'_>, id: &NodeId) -> Result<(), Stop
     let mut kept: Vec<KeptSlot> = entry.kept.as_slice().to_vec();
     // If it takes fewer runs than before, as many as can be stay: those that end first.
     kept.sort_by_key(|slot| slot.to);
-    let mut taken = Vec::new();
+    let mut taken: Vec<Span> = drain::closed_spans(&entry.descriptor).collect();
     for run in runs {
         let run = super::known(session, &run)?;
         let Span { from, to } = rest_of_run(&session.params, &run, id, session.env.tick);

@@ -2,11 +2,11 @@
 
 use tg_scheduler::pace::DeviceClass;
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun};
-use tg_types::job::REPLICAS_MAX;
+use tg_types::job::{NODES_PER_JOB_MAX, REPLICAS_MAX};
 use tg_types::params::RUNS_FAILED_MAX;
 use tg_types::{
-    Amount, CheckpointRef, DurationMs, Extent, Height, JobSpec, JobStatus, List, Reason, RunClaim,
-    RunResult, Tick, Tier, Work, wire,
+    Amount, CheckpointRef, DurationMs, Extent, GpuSlices, Height, JobSpec, JobStatus, List, Reason,
+    RunClaim, RunResult, Tick, Tier, Work, wire,
 };
 
 use super::promise::Promise;
@@ -14,12 +14,13 @@ use super::row::{QueueKey, QueueRow};
 use super::save::SavedState;
 use crate::entry::{Entry, Held, entry};
 
-/// The most runs of a job: replicas, spare ones and failures.
-pub(super) const RUNS_MAX: usize = 16;
+/// The most runs of a job: replicas and spare ones, or members of a gang, and failures.
+pub(super) const RUNS_MAX: usize = 24;
 
 const _: () = {
     let paid = Tier::Redundant { replicas: REPLICAS_MAX }.runs_paid_max();
-    assert!(paid as u64 + RUNS_FAILED_MAX <= RUNS_MAX as u64, "all runs stay in the record");
+    let most = if paid > NODES_PER_JOB_MAX { paid } else { NODES_PER_JOB_MAX };
+    assert!(most as u64 + RUNS_FAILED_MAX <= RUNS_MAX as u64, "all runs stay in the record");
 };
 
 /// The most checks of a job: four rounds of sixteen.
@@ -83,8 +84,13 @@ entry! {
         pub yields: u8,
         /// The job whose run was asked to yield to it, if one was.
         pub waits_for: Option<JobId>,
-        /// What runs that yielded were paid.
+        /// What was paid before it ended: to runs that yielded, were stopped or lost their gang, or
+        /// to whoever kept a slot that is needed no more.
         pub paid: Amount,
+        /// Whether its client has stopped it while it ran: it does not go on when that run ends.
+        pub is_stopped: bool,
+        /// Its place in the list of those that wait for much at once, if it stands there.
+        pub gang_place: Option<GangPlace>,
     }
 }
 
@@ -126,16 +132,55 @@ wire! {
         pub bond: Amount,
         /// The class of the device for which the node was chosen.
         pub class: Option<DeviceClass>,
+        /// The GPUs that it was given, by their places in the offer as it was then.
+        pub gpus: GpuSlices,
+        /// What its node asked for it then, if it is a member of a gang: the most that it pays
+        /// another member if it fails.
+        pub asked: Option<Amount>,
         /// When it was placed.
         pub begun: Tick,
         /// How long after that its node committed to a result or showed it, if it has.
         pub took: Option<DurationMs>,
         /// When the next step must be there.
         pub deadline: Tick,
-        /// Which job it was asked to make room for, if it was.
-        pub yields_to: Option<JobId>,
+        /// For whom it was asked to end before it is finished, if it was.
+        pub yields_to: Option<YieldTo>,
         /// How far it has come.
         pub state: RunState,
+    }
+}
+
+wire! {
+    /// Where a job stands that waits for much at once: several nodes, or several GPUs of one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct GangPlace {
+        /// Its place in the list.
+        pub place: u64,
+        /// From when on it comes before others.
+        pub from: Tick,
+        /// Until when nodes are held back for it, if they are.
+        pub until: Option<Tick>,
+    }
+}
+
+wire! {
+    /// For whom a run ends before it is finished.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum YieldTo {
+        /// For a job that offers more.
+        Job {
+            /// Which.
+            job: JobId,
+        } = 1,
+        /// For the owner of its node, who closes it.
+        Owner = 2,
+        /// For its client, who stops the job.
+        Client {
+            /// Until when its time is paid.
+            by: Tick,
+        } = 3,
+        /// For its own good: it goes on at a better place.
+        Better = 4,
     }
 }
 
@@ -218,6 +263,24 @@ wire! {
     }
 }
 
+impl YieldTo {
+    /// Until when a run is paid that its client stops.
+    pub(super) const fn client_until(self) -> Option<Tick> {
+        match self {
+            Self::Client { by } => Some(by),
+            Self::Job { .. } | Self::Owner | Self::Better => None,
+        }
+    }
+
+    /// The job that takes the place of a run, if it ends for one.
+    pub(super) const fn waiting(self) -> Option<JobId> {
+        match self {
+            Self::Job { job } => Some(job),
+            Self::Owner | Self::Client { .. } | Self::Better => None,
+        }
+    }
+}
+
 impl Run {
     /// Its node has come to a result.
     pub(crate) fn end_at(&mut self, now: Tick) {
@@ -290,7 +353,7 @@ impl JobEntry {
     ) -> Self {
         Self {
             owner,
-            wanted: spec.tier.runs(),
+            wanted: spec.runs(),
             spec,
             task: None,
             escrow,
@@ -312,6 +375,8 @@ impl JobEntry {
             yields: 0,
             waits_for: None,
             paid: Amount::ZERO,
+            is_stopped: false,
+            gang_place: None,
         }
     }
 
@@ -351,6 +416,13 @@ impl JobEntry {
         let mut runs = self.runs.as_slice().iter();
         let place = runs.position(|run| run.node == *node && run.is_live())?;
         u8::try_from(place).ok()
+    }
+
+    /// Which member of a gang a node is, counted from 0: members keep their order as long as they
+    /// run.
+    pub fn rank_of(&self, node: &NodeId) -> Option<u8> {
+        let place = self.live().position(|run| run.node == *node);
+        place.filter(|_| self.spec.is_gang()).and_then(|place| u8::try_from(place).ok())
     }
 
     /// The check of a node that has not ended.

@@ -101,11 +101,9 @@ impl Decode for QueueRow {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::command;
     use super::{BONUS_MAX, BONUS_PER_OCTAVE, OCTAVES, QueueRow, ROWS};
-    use tg_types::{
-        Amount, Decode, DurationMs, Encode, Hash32, JobSpec, KeyEscrow, Needs, ProgramFacts,
-        ResultKey, Tick, Tier, Work,
-    };
+    use tg_types::{Amount, Decode, DurationMs, Encode, Hash32, JobSpec, ProgramFacts, Tick, Work};
 
     /// An hour of work at this price, or 10^12 multiply-adds.
     fn row(price: u64, is_tera: bool) -> QueueRow {
@@ -115,20 +113,7 @@ mod tests {
         } else {
             Work::Opaque { task: hash }
         };
-        let spec = JobSpec {
-            work,
-            package: hash,
-            package_bytes: 0,
-            key_escrow: KeyEscrow::Validators,
-            result_key: ResultKey::NONE,
-            needs: Needs::ANY,
-            tier: Tier::Trusted,
-            pay: Amount::new(price).expect("below the cap"),
-            run_max: DurationMs::HOUR,
-            expires_after: DurationMs::HOUR,
-            promise: None,
-            checkpoint: None,
-        };
+        let spec = JobSpec { work, ..command(price, DurationMs::HOUR.get()) };
         let multiply_adds = 1_000_000_000_000;
         let facts = ProgramFacts { id: hash, multiply_adds, operations: 1, elements: 0 };
         QueueRow::of(&spec, is_tera.then_some(&facts))

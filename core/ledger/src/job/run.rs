@@ -5,11 +5,12 @@
 use tg_types::ids::{Hash32, JobId, NodeId};
 use tg_types::tx::{OpenedResult, Sealed};
 use tg_types::voucher::Voucher;
-use tg_types::{Event, JobStatus, Reason, RunFailure, Tick, Tier};
+use tg_types::{Event, JobStatus, Params, Reason, RunFailure, Tick, Tier, TimeError};
 
+use super::gang::{self, Broken};
 use super::promise::{self, Blamed};
-use super::record::{Draw, JobEntry, Run, RunState};
-use super::{check, make_room, place, settle};
+use super::record::{Draw, JobEntry, Run, RunState, YieldTo};
+use super::{check, make_room, place, settle, stop};
 use crate::due::{self, DueItem};
 use crate::error::{Fail, Stop};
 use crate::list::{self, ListOf};
@@ -74,27 +75,34 @@ fn commit_one(
     if is_shown_at_once {
         return Err(Reason::RunNotThere.into()); // there is nothing to wait for
     }
+    let stopped = run.yields_to.and_then(YieldTo::client_until);
+    if stopped.is_some_and(|by| session.env.tick > by) {
+        return Err(Reason::RunNotThere.into()); // or nobody who is asked to stop would
+    }
     let height = session.env.height;
     let answer = session.env.tick.plus(session.params.jobs.answer_within)?;
 
     run.state = RunState::Committed { seal, height };
     run.end_at(session.env.tick);
-    run.deadline = Tick::MAX;
-    let runs_open = match entry.spec.tier {
+    run.deadline = answer;
+    let is_open = match entry.spec.tier {
         Tier::Trusted | Tier::Proof { .. } | Tier::Rerun | Tier::Zk { .. } => true,
         Tier::Audit | Tier::Sync => {
             list::push(session, ListOf::Commits(height), *job.as_bytes())?;
             true
         }
         // A replica shows its output only when all have committed to theirs.
-        Tier::Redundant { .. } => are_committed(&entry),
-    };
-    if runs_open {
-        for run in entry.runs.as_mut_slice() {
-            if matches!(run.state, RunState::Committed { .. }) {
-                run.deadline = answer;
+        Tier::Redundant { .. } => {
+            let date = if are_committed(&entry) { answer } else { Tick::MAX };
+            for run in entry.runs.as_mut_slice() {
+                if matches!(run.state, RunState::Committed { .. }) {
+                    run.deadline = date;
+                }
             }
+            date == answer
         }
+    };
+    if is_open {
         due::add(session, answer, DueItem::JobStep { job: *job })?;
     }
     session.tables.jobs.put(job.as_bytes(), Some(entry))?;
@@ -198,7 +206,7 @@ fn compare(
         return settle::accept(session, job, entry);
     }
     session.emit(Event::RunsDisagreed { job: *job });
-    if entry.wanted >= entry.spec.tier.runs_paid_max() {
+    if entry.wanted >= entry.spec.runs_paid_max() {
         return settle::fail(session, job, entry);
     }
     entry.wanted += 1;
@@ -235,7 +243,7 @@ pub(crate) fn give_up(
         | RunFailure::DeviceFailed => Reason::RunGivenUp,
     };
     end(session, job, &mut entry, &node, why)?;
-    Ok(retry(session, job, entry)?)
+    Ok(end_attempt(session, job, entry, (&[node], why))?)
 }
 
 /// A result was shown of which some nodes have said that this cannot be: they were wrong.
@@ -248,25 +256,39 @@ pub(crate) fn blame_doubters(session: &mut Session<'_>, entry: &JobEntry) -> Res
     Ok(())
 }
 
+/// When members of gangs on a node that disappeared then are lost. One that is back before goes on:
+/// losing its run would cost all others theirs, and its owner what these are paid.
+pub(crate) fn gangs_lost(params: &Params, absent: Tick) -> Result<Tick, TimeError> {
+    absent.plus(params.jobs.yields.after)
+}
+
 /// A node disappeared. What it computes is given to others; what it has committed to stays until
 /// its date. If it came back meanwhile, it keeps its runs.
 pub(crate) fn lose(session: &mut Session<'_>, id: &NodeId) -> Result<(), Stop> {
     let entry = session.tables.nodes.get(id.as_bytes())?;
-    let absent = entry.filter(|entry| entry.absent.is_some());
-    let jobs: Vec<JobId> = absent.map_or(Vec::new(), |entry| entry.runs.as_slice().to_vec());
+    let absent = entry.and_then(|entry| Some((entry.absent?, entry.runs.as_slice().to_vec())));
+    let Some((absent, jobs)) = absent else { return Ok(()) };
+    let is_short = gangs_lost(&session.params, absent)? > session.env.tick;
     for job in &jobs {
-        lose_one(session, job, id)?;
+        lose_one(session, job, id, is_short)?;
     }
     Ok(())
 }
 
-fn lose_one(session: &mut Session<'_>, job: &JobId, id: &NodeId) -> Result<(), Stop> {
+fn lose_one(
+    session: &mut Session<'_>,
+    job: &JobId,
+    id: &NodeId,
+    is_short: bool,
+) -> Result<(), Stop> {
     let mut entry = super::known(session, job)?;
     let is_lost = |run: &Run| run.node == *id && run.state == RunState::Placed;
-    if !entry.runs.as_slice().iter().any(is_lost) {
+    let is_put_off = is_short && entry.spec.is_gang();
+    if is_put_off || !entry.runs.as_slice().iter().any(is_lost) {
         return Ok(());
     }
     end(session, job, &mut entry, id, Reason::RunLost)?;
+    gang::break_up(session, job, &mut entry, (&[*id], Reason::RunLost))?;
     // It is no failure of the job's, so it does not stay in the record; unless there are
     // commitments for so many runs only, and the lost one may have shown a proof about its own.
     if !matches!(entry.spec.tier, Tier::Zk { .. }) {
@@ -300,6 +322,31 @@ pub(crate) fn end(
     Ok(())
 }
 
+/// Runs of these nodes have ended: nobody goes on without the others of a gang. Then looks for
+/// other nodes.
+pub(crate) fn end_attempt(
+    session: &mut Session<'_>,
+    job: &JobId,
+    mut entry: JobEntry,
+    ended: (&[NodeId], Reason),
+) -> Result<(), Stop> {
+    let broken = gang::break_up(session, job, &mut entry, ended)?;
+    go_on(session, job, entry, broken)
+}
+
+/// Looks for other nodes after runs have ended, or ends a job that its client has paid for.
+pub(super) fn go_on(
+    session: &mut Session<'_>,
+    job: &JobId,
+    entry: JobEntry,
+    broken: Broken,
+) -> Result<(), Stop> {
+    match broken {
+        Broken::Waits => retry(session, job, entry),
+        Broken::Ends => settle::fail(session, job, entry),
+    }
+}
+
 /// Looks for another node, unless too many have failed or the job's date has passed meanwhile, and
 /// stores the job.
 pub(crate) fn retry(
@@ -307,6 +354,9 @@ pub(crate) fn retry(
     job: &JobId,
     mut entry: JobEntry,
 ) -> Result<(), Stop> {
+    if entry.is_stopped {
+        return stop::close(session, job, entry);
+    }
     let failed = entry.runs.as_slice().iter().filter(|run| !run.is_live()).count();
     if failed > usize::from(session.params.jobs.runs_failed_max) {
         return settle::fail(session, job, entry);

@@ -60,7 +60,7 @@ pub(super) fn fees(params: &Params, entry: &JobEntry) -> Result<Amount, AmountEr
 }
 
 /// How long a run that began then has gone on since the state was saved.
-fn since_saved(entry: &JobEntry, begun: Tick, now: Tick) -> DurationMs {
+pub(super) fn since_saved(entry: &JobEntry, begun: Tick, now: Tick) -> DurationMs {
     let from = entry.saved.map_or(begun, |last| last.saved.max(begun));
     now.since(from).unwrap_or(DurationMs::ZERO)
 }
@@ -69,6 +69,14 @@ fn since_saved(entry: &JobEntry, begun: Tick, now: Tick) -> DurationMs {
 pub(super) fn ran_until(entry: &JobEntry, begun: Tick, now: Tick) -> DurationMs {
     let before = entry.saved.map_or(0, |last| last.ran.get());
     DurationMs::new(before.saturating_add(since_saved(entry, begun, now).get()))
+}
+
+/// How much work was saved before a run that began then: it went on from there. What the client
+/// began with is not known.
+pub(super) fn ran_before(entry: &JobEntry, begun: Tick) -> DurationMs {
+    let Some(last) = entry.saved else { return DurationMs::ZERO };
+    let here = last.saved.since(begun).unwrap_or(DurationMs::ZERO);
+    DurationMs::new(last.ran.get().saturating_sub(here.get()))
 }
 
 /// Takes the state of a run as its node saved it.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tg_ledger::GpuMixEntry;
 use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, CapacityStep, ComplaintEntry, Cursor, DisputeEntry,
     DraftEntry, Draw, DueHead, DueItem, DuePage, HeaderEntry, JobEntry, LIST_PAGE_MAX, ListHead,
@@ -11,8 +12,11 @@ use tg_ledger::{
     WeightsEntry, charges, keys, rest_of_run, slot_length,
 };
 use tg_scheduler::slots::{KeptSlot, Span, busiest};
+use tg_types::gpu::{DEVICE_GONE, GpuPart, HeldGpu};
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
-use tg_types::{Amount, Decode, DurationMs, Encode, Height, JobStatus, Message, Tick, Tier};
+use tg_types::{
+    Amount, Decode, DurationMs, Encode, GpuAsk, Height, JobStatus, Message, Tick, Tier,
+};
 
 use crate::world::World;
 
@@ -126,6 +130,10 @@ impl Found {
                 let entry: PaceEntry = decoded(bytes);
                 assert!(!entry.lesson.classes.as_slice().is_empty(), "somebody was heard");
             }
+            Noun::GpuMix => {
+                let entry: GpuMixEntry = decoded(bytes);
+                assert!(entry.mix.kinds.as_slice().iter().all(|kind| kind.count > 0));
+            }
         }
     }
 
@@ -150,7 +158,12 @@ impl Found {
             assert!(is_final || is_short == job.queue_place.is_some(), "waits for what lacks");
             let is_queued = job.status == JobStatus::Queued;
             assert!(is_final || is_queued == (live == 0), "{:?} with {live} runs", job.status);
-            let mut owners: Vec<AccountId> = job.live().map(|run| run.owner).collect();
+            let is_gang = job.spec.is_gang();
+            assert!(!is_gang || live == 0 || live == usize::from(job.spec.nodes), "all or none");
+            let nodes: BTreeSet<NodeId> = job.live().map(|run| run.node).collect();
+            assert_eq!(nodes.len(), live, "each run of {id} has its own node");
+            let runs = job.live().filter(|_| !is_gang);
+            let mut owners: Vec<AccountId> = runs.map(|run| run.owner).collect();
             let checkers = job.checks.as_slice().iter().map(|check| check.owner);
             owners.extend(checkers);
             let count = owners.len();
@@ -266,9 +279,67 @@ impl Found {
             assert_eq!(listed.len(), node.runs.as_slice().len(), "each once");
             assert_eq!(listed, runs.remove(id).unwrap_or_default(), "runs of {id}");
             assert_eq!(node.checks, checks.remove(id).unwrap_or_default(), "checks of {id}");
+            self.check_held(id, node);
         }
         assert!(runs.is_empty() && checks.is_empty(), "work is done by registered nodes");
     }
+}
+
+impl Found {
+    /// Runs hold what they were given, as long as they last; what two of them have of one GPU does
+    /// not meet, and lies where it may.
+    fn check_held(&self, id: &NodeId, node: &NodeEntry) {
+        let mut given: Vec<(JobId, u8, GpuPart)> = Vec::new();
+        for job in node.runs.as_slice() {
+            let runs = self.jobs[job].live().filter(|run| run.node == *id);
+            let slices = runs.flat_map(|run| run.gpus.as_slice());
+            given.extend(slices.map(|slice| (*job, slice.unit, slice.part)));
+        }
+        let held = node.held.as_slice();
+        let mut listed: Vec<(JobId, u8, GpuPart)> =
+            held.iter().map(|it| (it.job, it.slice.unit, it.slice.part)).collect();
+        given.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(given, listed, "runs of {id} hold what they were given");
+        let there = held.iter().filter(|it| it.slice.device != DEVICE_GONE);
+        let mut units: BTreeMap<(u8, u8), Vec<GpuPart>> = BTreeMap::new();
+        for HeldGpu { slice, .. } in there {
+            units.entry((slice.device, slice.unit)).or_default().push(slice.part);
+        }
+        for (unit, parts) in units {
+            assert!(meet_nowhere(&parts), "{unit:?} of {id}: {parts:?}");
+        }
+    }
+}
+
+/// Whether these may be on one GPU. The places are those that NVIDIA's tools print.
+fn meet_nowhere(parts: &[GpuPart]) -> bool {
+    let (mut memory_taken, mut compute_taken, mut steps_taken) = (0_u16, 0, 0);
+    for part in parts {
+        match *part {
+            GpuPart::Whole if parts.len() > 1 => return false,
+            GpuPart::Whole => {}
+            GpuPart::Share { steps } => steps_taken += u32::from(steps),
+            GpuPart::Partition { compute, memory, start } => {
+                let starts: &[u8] = match (compute, memory) {
+                    (1, 1) => &[0, 1, 2, 3, 4, 5, 6],
+                    (1, 2) => &[0, 2, 4, 6],
+                    (2, 2) => &[0, 2, 4],
+                    (3, 4) => &[0, 4],
+                    (4, 4) => &[0],
+                    _ => &[],
+                };
+                let mask = ((1_u16 << memory) - 1) << start;
+                if !starts.contains(&start) || memory_taken & mask != 0 {
+                    return false;
+                }
+                memory_taken |= mask;
+                compute_taken += u32::from(compute);
+            }
+        }
+    }
+    let is_mixed = memory_taken != 0 && steps_taken != 0;
+    !is_mixed && compute_taken <= 7 && steps_taken <= 20
 }
 
 /// Reads an entry and holds its bytes against those it gives again.
@@ -304,6 +375,7 @@ const QUEUE: u64 = 2;
 const COMMITS: u64 = 3;
 const CAPACITIES: u64 = 4;
 const PROMISES: ListName = (5, 0);
+const GANGS: ListName = (8, 0);
 
 impl Lists {
     fn add(&mut self, key: &StateKey, bytes: &[u8]) {
@@ -341,11 +413,23 @@ impl Lists {
             let waiting: BTreeMap<_, _> = waiting.collect();
             let queued = self.of((QUEUE, row.get().into()));
             assert_eq!(waiting, queued, "the queue holds who waits");
-            // Whoever made room stands behind the others, with the time at which it came.
+            // Whoever made room or moved stands behind the others, with the time at which it came.
             let jobs = queued.values().map(|id| &found.jobs[&JobId::new(*id)]);
-            let came = jobs.filter(|job| job.yields == 0).map(|job| job.queued);
+            let came = jobs.filter(|job| job.spec.checkpoint.is_none()).map(|job| job.queued);
             assert!(came.is_sorted(), "a row has the order in which its jobs came");
         }
+
+        let gangs = found.jobs.iter();
+        let gangs =
+            gangs.filter_map(|(id, job)| job.gang_place.map(|at| (at.place, *id.as_bytes())));
+        assert_eq!(gangs.collect::<BTreeMap<_, _>>(), self.of(GANGS), "gangs know their places");
+        let is_listed = |job: &JobEntry| {
+            let has_several = matches!(job.spec.held_gpus(), GpuAsk::Whole { count: 2.. });
+            job.spec.is_gang() || has_several
+        };
+        let is_waiting = |job: &&JobEntry| is_listed(job) && job.queue_place.is_some();
+        let waiting = found.jobs.values().filter(is_waiting).count();
+        assert_eq!(waiting, self.of(GANGS).len(), "gangs that wait are listed");
 
         let asked = found.jobs.iter().filter_map(|(id, job)| match job.promise {
             Promise::Asked { place, .. } => Some((place, *id.as_bytes())),

@@ -6,15 +6,15 @@ use crate::world::*;
 use expect_test::expect;
 use tg_ledger::{
     AbsenceEntry, AccountEntry, BeaconEntry, ComplaintEntry, Cursor, DisputeEntry, DraftEntry,
-    DueHead, DuePage, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, NodeEntry, PaceEntry,
-    ParamsEntry, PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals, ValidatorEntry,
-    WeightsEntry,
+    DueHead, DuePage, GpuMixEntry, HeaderEntry, JobEntry, ListHead, ListPage, LogEntry, NodeEntry,
+    PaceEntry, ParamsEntry, PieceEntry, ProgramEntry, SeenEntry, StakeEntry, Totals,
+    ValidatorEntry, WeightsEntry,
 };
 use tg_types::hash::sha256;
 use tg_types::ids::{Hash32, Noun};
 use tg_types::tx::NodeSet;
 use tg_types::{
-    Action, Bytes, Decode, DecodeError, Encode, IdempotencyId, Message, RegistrationClaim,
+    Action, Bytes, Decode, DecodeError, Encode, IdempotencyId, JobSpec, Message, RegistrationClaim,
     SecretWeights, Tier, TxBody,
 };
 
@@ -46,6 +46,11 @@ fn full_world() -> World {
     let [runner] = world.runners(job)[..] else { unreachable!("one run") };
     world.act(runner, Action::Complain { job, about: Message::Inputs, key: [5; 32] });
     world.succeed(owner(1), Action::JudgeComplaint { job, opens: true });
+    let gpus = crate::jobs::gpus::offer_of_a100s(1);
+    world.succeed(account(3), Action::ChangeNode { node: node(3), descriptor: gpus });
+    let expires_after = spec(Tier::Trusted).expires_after;
+    let job = world.ask(JobSpec { expires_after, ..crate::jobs::gpus::part(2) });
+    assert_eq!(world.runners(job), [3]);
     let (owner, program) = (account(CLIENT), program_id(PROGRAM));
     let weights = SecretWeights { root: Hash32::new([5; 32]), proofs: 9 };
     let genesis = world.rules.domain.genesis;
@@ -110,6 +115,7 @@ macro_rules! for_every_entry {
         $check::<ComplaintEntry>(Noun::Complaint);
         $check::<WeightsEntry>(Noun::Weights);
         $check::<PaceEntry>(Noun::Pace);
+        $check::<GpuMixEntry>(Noun::GpuMix);
     };
 }
 
@@ -198,6 +204,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["139 entries 329e8578fe8090adc82cac849ccb3d7a0d69bea627873b62515426ef75bd6cba"]
+    expect!["144 entries 81ab5210c10e1043e93e762cde7efd0a76cd218bb4fb806ad76dc7e8ca3cf820"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

@@ -64,6 +64,7 @@ pub(crate) fn spec(tier: Tier) -> JobSpec {
         expires_after: DurationMs::new(20_000),
         promise: None,
         checkpoint: None,
+        nodes: 1,
     }
 }
 

@@ -1,12 +1,17 @@
 //! The whole path of a job: asked for, placed, run, checked, disputed, settled. Money is counted
 //! and every entry is held against the others after every block; see `audit`.
 
+mod adjusts;
 mod arrays;
 mod checkpoints;
 mod checks;
+mod commands;
 mod complaints;
 mod disputes;
+mod drains;
 mod draws;
+mod gangs;
+pub(crate) mod gpus;
 mod keyless;
 mod limits;
 mod order;
@@ -16,8 +21,10 @@ mod programs;
 mod promises;
 mod proofs;
 mod random;
+mod rebalances;
 mod runs;
 mod stand_ins;
+mod stops;
 mod tiles;
 mod vouchers;
 mod weights;
@@ -275,7 +282,7 @@ fn sync_on_an_open_network_needs_five_owners() {
 }
 
 #[test]
-fn cancel_takes_back_only_what_waits() {
+fn cancel_takes_back_what_waits() {
     let mut world = World::staffed(0);
     let before = world.balance(&account(CLIENT));
     let job = world.ask(spec(Tier::Sync));
@@ -287,7 +294,6 @@ fn cancel_takes_back_only_what_waits() {
 
     let mut world = World::staffed(2);
     let job = world.ask(spec(Tier::Trusted));
-    world.fail(account(CLIENT), Action::CancelJob { job }, Reason::JobClosed, Amount::ZERO);
     world.act(0, Action::GiveUp { job, failure: tg_types::RunFailure::Declined });
     world.act(1, Action::GiveUp { job, failure: tg_types::RunFailure::Declined });
     assert_eq!(world.status(job), JobStatus::Queued, "everybody has declined");

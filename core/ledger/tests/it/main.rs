@@ -11,6 +11,7 @@ mod capacity;
 mod dues;
 mod entries;
 mod fleet;
+mod histories;
 mod jobs;
 mod judge;
 mod missing;

@@ -1,24 +1,24 @@
 //! Long random histories with all actions, valid and not.
 
 use crate::fleet::*;
+use crate::histories::fixed_bytes;
 use crate::judge::{STEP, answer};
 use crate::world::*;
 use arbtest::arbitrary::{Result, Unstructured};
 use std::collections::BTreeMap;
-use tg_types::hash::sha256;
 use tg_types::ids::AccountId;
 use tg_types::tx::{ArrayTasks, NodeSet};
 use tg_types::{
-    Action, Amount, CheckedTx, DurationMs, Hash32, Height, IdempotencyId, JobId, JobSpec,
-    JobStatus, KeyEscrow, Lane, List, Message, NetworkKind, NodeDescriptor, Nonce, Reason,
-    RunFailure, Status, Tier, TxBody, Work,
+    Action, Adjustment, Amount, CheckedTx, DurationMs, Hash32, Height, IdempotencyId, JobId,
+    JobSpec, JobStatus, KeyEscrow, Lane, List, Message, NetworkKind, NodeDescriptor, Nonce, Reason,
+    RunFailure, Status, Tick, Tier, TxBody, Work,
 };
 
 /// How often every ending was seen; a history that never succeeds would prove nothing.
 type Endings = BTreeMap<Reason, u64>;
 
 /// Every way in which a transaction can end in the ledger.
-const LEDGER_ENDINGS: [Reason; 65] = [
+const LEDGER_ENDINGS: [Reason; 71] = [
     Reason::NonceTooLow,
     Reason::NonceTooHigh,
     Reason::FeeTooLow,
@@ -82,6 +82,12 @@ const LEDGER_ENDINGS: [Reason; 65] = [
     Reason::ArrayWrong,
     Reason::ArrayNeedsCommand,
     Reason::KeyInShares,
+    Reason::StopTooLate,
+    Reason::StopRepeated,
+    Reason::AdjustNothing,
+    Reason::AdjustPast,
+    Reason::AdjustTooLate,
+    Reason::NodesWrong,
     Reason::TxTooLarge,
     Reason::Applied,
 ];
@@ -190,6 +196,13 @@ fn any_action(
                 escrow_max,
                 vouchers: List::default(),
             }
+        }
+        13 if u.ratio(1, 2)? => {
+            let pay = if u.arbitrary()? { Some(any_amount(u)?) } else { None };
+            let expires = if u.arbitrary()? { Some(Tick::new(u.arbitrary()?)) } else { None };
+            let nodes = if u.arbitrary()? { Some(u.int_in_range(0..=17)?) } else { None };
+            let change = Adjustment { pay, expires, nodes };
+            Action::AdjustJob { job: any_job(u, jobs)?, change, escrow_max: any_amount(u)? }
         }
         13 => Action::CancelJob { job: any_job(u, jobs)? },
         14 | 15 => {
@@ -425,9 +438,8 @@ fn prop_histories_conserve_money_and_replay_the_same() {
 /// ending must occur that does not need a history of its own.
 #[test]
 fn histories_reach_almost_every_ending() {
-    let bytes: Vec<u8> = (0..6_144_u32).flat_map(|n| sha256(&[&n.to_be_bytes()])).collect();
     let mut endings = Endings::new();
-    for part in bytes.chunks(1 << 12) {
+    for part in fixed_bytes("", 48 << 12).chunks(1 << 12) {
         any_history(&mut Unstructured::new(part), &mut endings).expect("bytes suffice");
     }
     let special = [
@@ -436,6 +448,10 @@ fn histories_reach_almost_every_ending() {
         Reason::UnbondingFull,
         Reason::NodesFull,
         Reason::KeyInShares,
+        Reason::StopTooLate,
+        Reason::StopRepeated,
+        Reason::AdjustPast,
+        Reason::NodesWrong,
         Reason::TxTooLarge,
     ];
     let expected = LEDGER_ENDINGS.iter().filter(|reason| !special.contains(reason));

@@ -83,7 +83,8 @@ pub(crate) fn voice(number: u8) -> AccountId {
 pub(crate) fn descriptor(price: u64) -> NodeDescriptor {
     let model = "test".parse().expect("a name");
     let (kind, features) = (DeviceKind::Cpu, Features::NONE);
-    let device = Device { kind, model, memory_mib: 1024, count: 1, features };
+    let sharing = tg_types::Sharing::WHOLE;
+    let device = Device { kind, model, memory_mib: 1024, count: 1, features, sharing };
     NodeDescriptor {
         region: "eu-north".parse().expect("a name"),
         devices: List::new(vec![device]).expect("one device"),
@@ -91,6 +92,7 @@ pub(crate) fn descriptor(price: u64) -> NodeDescriptor {
         price_per_tera: units(price),
         slots: 4,
         is_open: true,
+        closes: None,
     }
 }
 
@@ -109,6 +111,7 @@ pub(crate) fn job_spec(expires_after_ms: u64) -> JobSpec {
         expires_after: DurationMs::new(expires_after_ms),
         promise: None,
         checkpoint: None,
+        nodes: 1,
     }
 }
 

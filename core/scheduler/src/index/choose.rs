@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 
 /// Nodes that keep a task's data and are looked at on their own.
 const HOLDERS_MAX: usize = 8;
+/// What it takes to rate a state in the light of one kind of task.
+const STEPS_PER_KIND: usize = 4;
 /// To draw between so many equals is a step.
 const MEMBERS_PER_STEP: usize = 4;
 /// Nodes whose keys differ by less, from a multiple of it on, are one machine to [`Index::best`]:
@@ -141,14 +143,16 @@ impl Best {
 
 impl Ranking {
     /// Rates cells that are new, or all if the mix has changed.
-    fn update(&mut self, build: &Build, mix: &Mix, epoch: u64, cells: &[Cell]) {
+    /// Says how many there were.
+    fn update(&mut self, build: &Build, mix: &Mix, epoch: u64, cells: &[Cell]) -> usize {
         if self.epoch != epoch {
             self.epoch = epoch;
             self.all.clear();
             self.rated.clear();
         }
-        if self.all.len() == build.cells.len() {
-            return;
+        let new = build.cells.len() - self.all.len();
+        if new == 0 {
+            return 0;
         }
         for cell in &build.cells[self.all.len()..] {
             let score = cells[*cell as usize].key.rate(build, mix, &self.want);
@@ -156,12 +160,13 @@ impl Ranking {
             self.rated.extend(score.map(|score| (score, *cell)));
         }
         self.rated.sort_by_key(|(score, _)| Reverse(*score));
+        new
     }
 }
 
 impl Build {
     /// What a task takes of such hardware.
-    fn want(&self, spec: &TaskSpec) -> Want {
+    pub(super) fn want(&self, spec: &TaskSpec) -> Want {
         let (milli, memory_mib) = (spec.share_milli, spec.memory_mib);
         let asked = Fraction { milli, memory_mib, may_share: spec.may_share };
         let take = self.hardware.take(self.split, spec.gpus, asked);
@@ -302,7 +307,8 @@ impl Index {
             is_sorted = false;
             let build = &builds[offer.build as usize];
             let ranking = &mut rankings.all[offer.ranking as usize];
-            ranking.update(build, mix, self.epoch, cells);
+            let rated = ranking.update(build, mix, self.epoch, cells);
+            meter.add(rated * mix.kinds_count() * STEPS_PER_KIND);
             let best = ranking.rated.first().map(|(score, _)| i32::from(*score));
             offer.reach = best.zip(build.merit_max(&kind.spec)).map(|(best, merit)| {
                 let score = best + offer.base + merit;

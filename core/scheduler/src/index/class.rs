@@ -301,11 +301,14 @@ pub enum ScorePart {
     Reputation,
     /// How busy the node is.
     Load,
+    /// What a run leaves of GPUs for the tasks that usually come.
+    Left,
 }
 
 impl ScorePart {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Tier, Self::Price, Self::Speed, Self::Reputation, Self::Load];
+    pub const ALL: [Self; 6] =
+        [Self::Tier, Self::Price, Self::Speed, Self::Reputation, Self::Load, Self::Left];
 
     /// The word programs branch on.
     pub const fn code(self) -> &'static str {
@@ -315,12 +318,13 @@ impl ScorePart {
             Self::Speed => "speed",
             Self::Reputation => "reputation",
             Self::Load => "load",
+            Self::Left => "left",
         }
     }
 }
 
-/// The score of a place by its parts. What is left of a machine has no part in it: it is the same
-/// for all nodes of a market.
+/// The score of a place by its parts. What is left of a machine has a part in it only where runs
+/// hold GPUs: otherwise it is the same for all nodes of a market.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Score {
     tier: i32,
@@ -328,6 +332,7 @@ pub struct Score {
     speed: i32,
     reputation: i32,
     load: i32,
+    left: i32,
 }
 
 impl Score {
@@ -353,7 +358,13 @@ impl Score {
             speed: build.worth_of(paces),
             reputation: reputation.into(),
             load: -i32::from(load),
+            left: 0,
         })
+    }
+
+    /// With what is left of the machine.
+    pub(crate) fn leaving(self, left: i16) -> Self {
+        Self { left: left.into(), ..self }
     }
 
     /// One part.
@@ -364,6 +375,7 @@ impl Score {
             ScorePart::Speed => self.speed,
             ScorePart::Reputation => self.reputation,
             ScorePart::Load => self.load,
+            ScorePart::Left => self.left,
         }
     }
 

@@ -2,10 +2,12 @@
 
 use super::cell::{Cell, CellKey, Left, Room, Standing, Top};
 use super::class::{Build, Hardware, Traits};
-use super::facts::{Decision, EventError, NodeOffer, TaskId};
+use super::facts::{Decision, EventError, NodeOffer, TaskId, TaskSpec};
 use super::journal::Undo;
 use super::ranked::Member;
 use super::{Index, tasks};
+use crate::packing::GPUS_MAX;
+use crate::sharing::Gpu;
 use tg_types::NodeId;
 
 /// A node.
@@ -175,6 +177,29 @@ impl Index {
             let node = self.remove_node(slot);
             self.journal.push(Undo::Removed(slot, node));
         }
+    }
+
+    /// Takes over what is left of a node's devices, for whoever keeps tasks elsewhere. Says whether
+    /// that was new.
+    pub(crate) fn occupy(&mut self, id: &NodeId, gpus: [Gpu; GPUS_MAX]) -> bool {
+        let Ok(slot) = self.slot(id) else { return false };
+        let before = self.node(slot).left;
+        let left = Left { gpus, ..before };
+        if left == before {
+            return false;
+        }
+        self.journal.push(Undo::Left(slot, before));
+        self.set_left(slot, left);
+        true
+    }
+
+    /// What is left of a node is worth so much to a task; `None` if there is no room for it.
+    pub(crate) fn worth_of_left(&self, id: &NodeId, spec: &TaskSpec) -> Option<i16> {
+        let node = self.node(self.slot(id).ok()?);
+        let build = &self.builds[node.build as usize];
+        let want = build.want(spec);
+        node.left.fits(&want, build).then_some(())?;
+        CellKey::of(build, &node.left).rate(build, &self.mix, &want.coarse())
     }
 
     pub(super) fn set_left(&mut self, slot: u32, left: Left) {

@@ -2,7 +2,7 @@
 //! part of the score it is behind, and the cheapest change with which it would win. Providers ask
 //! this; placements come from the same rules and the same score.
 
-use super::{Market, Names, quarter_octaves};
+use super::{GpuMix, Market, Names, quarter_octaves};
 use crate::catalogue::Catalogue;
 use crate::index::{Score, TaskSpec};
 use crate::pace::Paces;
@@ -56,6 +56,8 @@ pub struct Contest<'a> {
     pub offers: &'a [Offer<'a>],
     /// The node that was given the run, if it was: others are held against it.
     pub given: Option<usize>,
+    /// What is usually asked for of GPUs.
+    pub mix: &'a GpuMix,
 }
 
 impl Contest<'_> {
@@ -102,8 +104,12 @@ impl Contest<'_> {
                 | Rule::Model
                 | Rule::Features
                 | Rule::Memory
+                | Rule::Count
                 | Rule::Busy
-                | Rule::Kept,
+                | Rule::Gpus
+                | Rule::Part
+                | Rule::Kept
+                | Rule::Closing,
             ) => None,
         }
     }
@@ -145,8 +151,7 @@ impl Contest<'_> {
     /// The best score of each node that fits and has stalls.
     fn scores(&self) -> Vec<Option<Score>> {
         let mut names = Names::default();
-        let pricing = Pricing::of_job(self.ask.spec, self.ask.facts);
-        let market = Market::new(pricing, &mut names, self.offers.iter().copied());
+        let market = Market::for_job(self.ask, self.mix, &mut names, self.offers.iter().copied());
         let asked = self.ask.spec.needs.model.as_ref();
         let meant = asked.map(|asked| names.meant(asked, &Meter::default()));
         let Some(task) = market.task(self.ask, meant.as_ref()) else {
@@ -157,7 +162,13 @@ impl Contest<'_> {
             let admitted = stalls.iter().filter(|stall| {
                 stall.offer.is_open && meant.as_ref().is_none_or(|it| it.has(stall.name))
             });
-            let scores = admitted.filter_map(|stall| stall.score(&task, self.paces));
+            let scores = admitted.filter_map(|stall| {
+                let score = stall.score(&task, self.paces)?;
+                if !market.is_of_gpus {
+                    return Some(score);
+                }
+                market.index.worth_of_left(&stall.id, &task).map(|left| score.leaving(left))
+            });
             scores.max_by_key(Score::total)
         };
         self.offers.iter().zip(&market.stalls).map(score).collect()

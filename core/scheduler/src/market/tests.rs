@@ -1,6 +1,6 @@
 //! Which of the nodes that fit is given a run.
 
-use super::{Found, Market, Names, quarter_octaves};
+use super::{Found, GpuMix, Market, Names, quarter_octaves};
 use crate::catalogue::UNLISTED;
 use crate::pace::{DeviceClass, Forecast, Lesson, Level, Paces};
 use crate::tests::{ask, descriptor, device, name, offer, owner, proved, spec};
@@ -8,8 +8,8 @@ use crate::{Ask, Credit, Meter, Offer, Pricing, fit};
 use arbtest::arbitrary::{Result, Unstructured};
 use std::sync::LazyLock;
 use tg_types::{
-    Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, JobSpec, List, NodeDescriptor,
-    ProgramFacts, Proved, Work,
+    Amount, Bps, Device, DeviceKind, DurationMs, Features, GpuAsk, Hash32, HeldGpu, JobId, JobSpec,
+    List, MigSlices, NodeDescriptor, ProgramFacts, Proved, Sharing, Work,
 };
 
 /// Nothing is known of times.
@@ -158,6 +158,7 @@ pub(super) struct Drawn {
     shown: Option<Vec<Proved>>,
     owner: u8,
     running: u16,
+    held: Vec<HeldGpu>,
     is_present: bool,
 }
 
@@ -172,6 +173,9 @@ pub(super) fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
         if u.arbitrary()? {
             one.features = Features::TENSOR_CORES;
         }
+        one.count = u.int_in_range(0..=3)?;
+        let mig = *u.choose(&[None, Some(MigSlices::Seven), Some(MigSlices::Four)])?;
+        one.sharing = Sharing { mig, shares: mig.is_none() && u.arbitrary()? };
         devices.push(one);
     }
     let places = 0..u8::try_from(devices.len()).expect("few");
@@ -188,7 +192,8 @@ pub(super) fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
     node.region = name(u.choose(&REGIONS[..2])?);
     node.is_open = u.ratio(9, 10)?;
     let (owner, running) = (u.int_in_range(1..=4)?, u.int_in_range(0..=2)?);
-    Ok(Drawn { descriptor: node, shown, owner, running, is_present: u.ratio(9, 10)? })
+    let (held, is_present) = (Vec::new(), u.ratio(9, 10)?);
+    Ok(Drawn { descriptor: node, shown, owner, running, held, is_present })
 }
 
 pub(super) fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<ProgramFacts>)> {
@@ -204,9 +209,26 @@ pub(super) fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<Pr
     if u.arbitrary()? {
         spec.work = Work::Tensor { program: id, weights: id, inputs: id, salt: id };
     }
+    if spec.needs.kind == Some(DeviceKind::Gpu) && matches!(spec.work, Work::Opaque { .. }) {
+        spec.needs.gpus = match u.int_in_range(0..=3)? {
+            0 => GpuAsk::Usual,
+            1 => GpuAsk::Whole { count: u.int_in_range(1..=3)? },
+            _ => GpuAsk::Part { steps: u.int_in_range(1..=19)?, may_share: u.arbitrary()? },
+        };
+    }
     let multiply_adds = *u.choose(&[0, 1, 1_000_000_000_000])?;
     let facts = ProgramFacts { id, multiply_adds, operations: 1, elements: 0 };
     Ok((spec, u.arbitrary::<bool>()?.then_some(facts)))
+}
+
+pub(super) fn random_mix(u: &mut Unstructured<'_>) -> Result<GpuMix> {
+    let mut mix = GpuMix::default();
+    for _ in 0..u.int_in_range(0..=30)? {
+        let whole = GpuAsk::Whole { count: u.int_in_range(1..=3)? };
+        let part = GpuAsk::Part { steps: u.int_in_range(1..=19)?, may_share: false };
+        mix.count(if u.arbitrary()? { whole } else { part });
+    }
+    Ok(mix)
 }
 
 pub(super) fn random_paces(u: &mut Unstructured<'_>) -> Result<Paces> {
@@ -247,7 +269,7 @@ fn work_goes_to_the_class_that_is_known_to_be_fast() {
 
 /// Goal: a node is chosen exactly if one fits; it fits, and those that do not fit have no part in
 /// the choice; a market that followed all runs so far decides as one made anew. Method: random
-/// fleets and jobs; every run takes a slot and stake.
+/// fleets and jobs; every run takes a slot, stake, and the GPUs that it holds.
 #[test]
 fn prop_choice_fits_and_a_new_market_decides_the_same() {
     arbtest::arbtest(|u| {
@@ -259,16 +281,16 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
         for stake in &mut stakes {
             *stake = *u.choose(&[0, 19_999, 20_001, 33_000, 90_000])?;
         }
-        let mut markets = [None, None];
+        let (mut markets, mix) = ([None, None, None], random_mix(u)?);
         for _ in 0..u.int_in_range(0..=8)? {
             let offers: Vec<Offer<'_>> = nodes.iter().map(|node| offer_of(node, &stakes)).collect();
             let (spec, facts) = random_job(u)?;
             let excluded = [owner(u.int_in_range(1..=9)?)];
             let ask = Ask { facts: facts.as_ref(), excluded: &excluded, ..ask(&spec) };
-            let pricing = Pricing::of_job(&spec, ask.facts);
-            let made_anew = || made(pricing, offers.iter().copied());
-            let (market, names): &mut (Market, Names) =
-                markets[pricing as usize].get_or_insert_with(made_anew);
+            let is_holding = spec.held_gpus() != GpuAsk::Usual;
+            let kind = if is_holding { 2 } else { Pricing::of_job(&spec, ask.facts) as usize };
+            let made_anew = || made_for(&ask, &mix, offers.iter().copied());
+            let (market, names): &mut (Market, Names) = markets[kind].get_or_insert_with(made_anew);
             let (draw, meter, paces) = (u.arbitrary()?, Meter::default(), random_paces(u)?);
             let get = |place: usize| offers.get(place).copied();
             let found = market.find(names, (&ask, &paces), draw, get, &meter);
@@ -276,7 +298,7 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
             assert_eq!(found, again);
             let is_fit = |offer: &Offer<'_>| fit(&ask, offer).is_ok();
             let rest = offers.iter().map(|it| Offer { is_present: is_fit(it), ..*it });
-            let rest = made(pricing, rest);
+            let rest = made_for(&ask, &mix, rest);
             let rest = among(rest, (&ask, &paces), draw, &offers);
             assert_eq!(found, rest, "as if others were away");
             assert_eq!(found.is_some(), offers.iter().any(is_fit), "{ask:?}");
@@ -284,6 +306,11 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
             let suits = |(device, mib): (&Device, u32)| Some(DeviceClass::of(device, mib)) == class;
             assert!(offers[place].suitable(&spec).any(suits), "a device of {class:?} can run it");
             assert_eq!(fit(&ask, &offers[place]), Ok(()));
+            let slices = offers[place].slices(&spec, class).expect("the rules found room");
+            assert_eq!(slices.is_empty(), !is_holding);
+            let job = JobId::new([0; 32]);
+            let held = slices.into_iter().map(|slice| HeldGpu { job, slice });
+            nodes[place].held.extend(held);
             nodes[place].running += 1;
             stakes[usize::from(nodes[place].owner)] -= 20_000;
             for (place, node) in nodes.iter().enumerate() {
@@ -303,6 +330,16 @@ pub(super) fn made<'a>(
 ) -> (Market, Names) {
     let mut names = Names::default();
     (Market::new(pricing, &mut names, offers), names)
+}
+
+/// A new market in which a job is placed, with the names in it.
+pub(super) fn made_for<'a>(
+    ask: &Ask<'_>,
+    mix: &GpuMix,
+    offers: impl Iterator<Item = Offer<'a>> + Clone,
+) -> (Market, Names) {
+    let mut names = Names::default();
+    (Market::for_job(ask, mix, &mut names, offers), names)
 }
 
 /// How often each node is chosen with so many draws.
@@ -336,6 +373,7 @@ pub(super) fn among(
 pub(super) fn offer_of<'a>(node: &'a Drawn, stakes: &[u64; 5]) -> Offer<'a> {
     Offer {
         running: node.running,
+        held: &node.held,
         is_present: node.is_present,
         credit: node.shown.as_deref().map_or(Credit::Claims, Credit::Shown),
         stake_free: Amount::constant(stakes[usize::from(node.owner)]),

@@ -144,6 +144,11 @@ impl Mix {
         self.kinds = kinds.into_values().collect();
     }
 
+    /// Kinds of tasks that are looked at.
+    pub(crate) fn kinds_count(&self) -> usize {
+        self.kinds.len()
+    }
+
     /// What a machine is worth less than it could be.
     pub(crate) fn loss(&self, machine: &Machine) -> i64 {
         self.waste(machine).sum()

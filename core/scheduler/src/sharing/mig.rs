@@ -74,6 +74,14 @@ impl Profile {
         GPU_MILLI * self.compute as u16 / slices(self.split).0 as u16
     }
 
+    /// Its part of the price of a GPU, in thousandths: the larger of its parts of processors and
+    /// memory, rounded up.
+    pub(super) fn charge_milli(self) -> u32 {
+        let (compute, memory) = slices(self.split);
+        let part = |of: u8, all: u8| (u32::from(GPU_MILLI) * u32::from(of)).div_ceil(all.into());
+        part(self.compute, compute).max(part(self.memory, memory))
+    }
+
     /// Memory slices of the whole GPU.
     pub const fn memory_of(self) -> u8 {
         slices(self.split).1
@@ -86,9 +94,15 @@ impl Profile {
 
     /// The memory slices it takes from there on, as bits.
     pub(super) const fn mask(self, start: u8) -> u8 {
-        let run = ((1_u16 << self.memory) - 1) << start;
-        (run & 0xff) as u8
+        mask(self.memory, start)
     }
+}
+
+/// So many memory slices from there on, as bits; what no GPU has is left out.
+pub(super) const fn mask(memory: u8, start: u8) -> u8 {
+    let count = if memory > 8 { 8 } else { memory };
+    let run = if start > 7 { 0 } else { ((1_u16 << count) - 1) << start };
+    (run & 0xff) as u8
 }
 
 /// What has room beside memory slices that are taken, for every set of them: these are asked for

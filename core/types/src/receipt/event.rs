@@ -1,6 +1,7 @@
 //! What happened, in the past tense. Events are facts for readers; the ledger itself never reads
 //! them back.
 
+mod about;
 mod sentence;
 
 use crate::amount::Amount;
@@ -606,150 +607,71 @@ wire! {
             /// What went back of what was locked, because the rest does not need it.
             refund: Amount,
         } = 65,
-    }
-}
-
-impl Event {
-    /// Why it happened.
-    pub const fn reason(&self) -> Reason {
-        match self {
-            Self::AccountCredited { .. } => Reason::Credited,
-            Self::Transferred { .. } => Reason::Transferred,
-            Self::Staked { .. } => Reason::Staked,
-            Self::UnbondingStarted { .. } => Reason::UnbondingStarted,
-            Self::Unbonded { .. } => Reason::Unbonded,
-            Self::NodeRegistered { .. } => Reason::NodeRegistered,
-            Self::NodeChanged { .. } => Reason::NodeChanged,
-            Self::NodeLeft { .. } => Reason::NodeLeft,
-            Self::NodeDropped { .. } => Reason::NodeSilent,
-            Self::AbsenceReported { .. } => Reason::AbsenceReported,
-            Self::JobQueued { .. } => Reason::JobQueued,
-            Self::JobCancelled { .. } => Reason::JobCancelled,
-            Self::JobExpired { .. } => Reason::JobExpired,
-            Self::Slashed { .. } => Reason::Equivocated,
-            Self::PenaltyTaken { .. } => Reason::PenaltyTaken,
-            Self::FeesShared { .. } => Reason::FeesShared,
-            Self::BeaconRecorded { .. } => Reason::BeaconRecorded,
-            Self::ProgramRecorded { .. } => Reason::ProgramRecorded,
-            Self::JobPlaced { .. } => Reason::JobPlaced,
-            Self::RunEnded { why, .. } => *why,
-            Self::ResultCommitted { .. } => Reason::ResultCommitted,
-            Self::ResultRevealed { .. } => Reason::ResultRevealed,
-            Self::ResultProved { .. } => Reason::ResultProved,
-            Self::CheckDrawn { .. } => Reason::CheckDrawn,
-            Self::ResultNotDrawn { .. } => Reason::ResultNotDrawn,
-            Self::CheckCommitted { .. } => Reason::CheckCommitted,
-            Self::CheckPassed { .. } => Reason::CheckPassed,
-            Self::CheckMissed { .. } => Reason::CheckMissed,
-            Self::DisputeOpened { .. } => Reason::DisputeOpened,
-            Self::DisputeAnswered { .. } => Reason::DisputeAnswered,
-            Self::ClaimPicked { .. } => Reason::ClaimPicked,
-            Self::DisputeEnded { why, .. } => *why,
-            Self::RunsDisagreed { .. } => Reason::RunsDisagreed,
-            Self::JobSettled { .. } => Reason::JobSettled,
-            Self::JobFailed { .. } => Reason::JobFailed,
-            Self::ProviderPaid { .. } => Reason::ProviderPaid,
-            Self::CheckerPaid { .. } => Reason::CheckerPaid,
-            Self::NodeSlashed { .. } => Reason::NodeSlashed,
-            Self::NodeFined { .. } => Reason::NodeFined,
-            Self::NodeAbsent { .. } => Reason::NodeAbsent,
-            Self::CapacityAsked { .. } => Reason::CapacityAsked,
-            Self::CapacityCommitted { .. } => Reason::CapacityCommitted,
-            Self::CapacityDrawn { .. } => Reason::CapacityDrawn,
-            Self::CapacityShown { .. } => Reason::CapacityShown,
-            Self::CapacityProved { .. } => Reason::CapacityProved,
-            Self::CapacityMissed { .. } => Reason::CapacityMissed,
-            Self::Complained { .. } => Reason::Complained,
-            Self::ComplaintJudged { .. } => Reason::ComplaintJudged,
-            Self::ComplaintUpheld { .. } => Reason::ComplaintUpheld,
-            Self::ComplaintRejected { .. } => Reason::ComplaintRejected,
-            Self::ComplaintLapsed { .. } => Reason::ComplaintLapsed,
-            Self::DefencePassed { .. } => Reason::DefencePassed,
-            Self::CheckRefused { .. } => Reason::CheckRefused,
-            Self::TilesNotShown { .. } => Reason::TilesNotShown,
-            Self::KeyLacked { .. } => Reason::KeyLacked,
-            Self::CheckExcused { .. } => Reason::CheckExcused,
-            Self::ResultUnchecked { .. } => Reason::ResultUnchecked,
-            Self::PromiseGiven { .. } => Reason::PromiseGiven,
-            Self::PromiseRefused { why, .. } => *why,
-            Self::PromiseBroken { .. } => Reason::PromiseBroken,
-            Self::ClientCompensated { .. } => Reason::ClientCompensated,
-            Self::WeightsRegistered { .. } => Reason::WeightsRegistered,
-            Self::CheckpointSaved { .. } => Reason::CheckpointSaved,
-            Self::YieldAsked { .. } => Reason::YieldAsked,
-            Self::RunYielded { .. } => Reason::RunYielded,
-        }
-    }
-
-    /// The job it is about, if it is about one.
-    pub const fn job(&self) -> Option<JobId> {
-        match self {
-            Self::JobQueued { job, .. }
-            | Self::JobCancelled { job, .. }
-            | Self::JobExpired { job, .. }
-            | Self::JobPlaced { job, .. }
-            | Self::RunEnded { job, .. }
-            | Self::ResultCommitted { job, .. }
-            | Self::ResultRevealed { job, .. }
-            | Self::ResultProved { job, .. }
-            | Self::CheckDrawn { job, .. }
-            | Self::ResultNotDrawn { job, .. }
-            | Self::CheckCommitted { job, .. }
-            | Self::CheckPassed { job, .. }
-            | Self::CheckMissed { job, .. }
-            | Self::DisputeOpened { job, .. }
-            | Self::DisputeAnswered { job, .. }
-            | Self::ClaimPicked { job, .. }
-            | Self::DisputeEnded { job, .. }
-            | Self::RunsDisagreed { job, .. }
-            | Self::JobSettled { job, .. }
-            | Self::JobFailed { job, .. }
-            | Self::ProviderPaid { job, .. }
-            | Self::CheckerPaid { job, .. }
-            | Self::NodeSlashed { job, .. }
-            | Self::NodeFined { job, .. }
-            | Self::Complained { job, .. }
-            | Self::ComplaintJudged { job, .. }
-            | Self::ComplaintUpheld { job, .. }
-            | Self::ComplaintRejected { job, .. }
-            | Self::ComplaintLapsed { job, .. }
-            | Self::DefencePassed { job, .. }
-            | Self::CheckRefused { job, .. }
-            | Self::TilesNotShown { job, .. }
-            | Self::KeyLacked { job, .. }
-            | Self::CheckExcused { job, .. }
-            | Self::ResultUnchecked { job, .. }
-            | Self::PromiseGiven { job, .. }
-            | Self::PromiseRefused { job, .. }
-            | Self::PromiseBroken { job, .. }
-            | Self::CheckpointSaved { job, .. }
-            | Self::YieldAsked { job, .. }
-            | Self::RunYielded { job, .. }
-            | Self::ClientCompensated { job, .. } => Some(*job),
-            Self::AccountCredited { .. }
-            | Self::Transferred { .. }
-            | Self::Staked { .. }
-            | Self::UnbondingStarted { .. }
-            | Self::Unbonded { .. }
-            | Self::NodeRegistered { .. }
-            | Self::NodeChanged { .. }
-            | Self::NodeLeft { .. }
-            | Self::NodeDropped { .. }
-            | Self::AbsenceReported { .. }
-            | Self::Slashed { .. }
-            | Self::PenaltyTaken { .. }
-            | Self::FeesShared { .. }
-            | Self::BeaconRecorded { .. }
-            | Self::ProgramRecorded { .. }
-            | Self::NodeAbsent { .. }
-            | Self::CapacityAsked { .. }
-            | Self::CapacityCommitted { .. }
-            | Self::CapacityDrawn { .. }
-            | Self::CapacityShown { .. }
-            | Self::CapacityProved { .. }
-            | Self::CapacityMissed { .. }
-            | Self::WeightsRegistered { .. } => None,
-        }
+        /// A node was asked to end a run, because its client stops the job.
+        StopAsked {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// Until when its time is paid.
+            by: Tick,
+        } = 66,
+        /// A run ended because its client stopped the job.
+        RunStopped {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// How long it ran.
+            ran: DurationMs,
+            /// What it was paid for that.
+            paid: Amount,
+        } = 67,
+        /// A node was asked to save the state of a run, so that it goes on elsewhere: the node
+        /// closes, or there is a better place.
+        MoveAsked {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// By when.
+            by: Tick,
+        } = 68,
+        /// A node that was asked to has ended a run; it goes on elsewhere where it stopped.
+        RunMoved {
+            /// Of which job.
+            job: JobId,
+            /// Which node.
+            node: NodeId,
+            /// How long it ran.
+            ran: DurationMs,
+            /// What it was paid for that.
+            paid: Amount,
+            /// What went back of what was locked, because the rest does not need it.
+            refund: Amount,
+        } = 69,
+        /// A member of a gang failed, so the runs of all its members ended.
+        GangBroken {
+            /// Of which job.
+            job: JobId,
+            /// Which member failed first.
+            node: NodeId,
+            /// What the other members were paid for their time.
+            paid: Amount,
+        } = 70,
+        /// A client changed what it wants of a job.
+        JobAdjusted {
+            /// Which job.
+            job: JobId,
+            /// What a run is paid now.
+            pay: Amount,
+            /// On how many nodes it runs at the same time now.
+            nodes: u8,
+            /// When it expires now.
+            expires: Tick,
+            /// What is locked for it now.
+            escrow: Amount,
+        } = 71,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::ids::{AccountId, Hash32, JobId, NodeId};
 use crate::job::{CheckAnswer, JobSpec, Message, RunFailure, RunResult};
 use crate::key::Signature;
 use crate::node::NodeDescriptor;
+use crate::tick::Tick;
 use crate::voucher::{Voucher, Vouchers};
 use crate::weights::SecretWeights;
 use crate::wire;
@@ -77,6 +78,24 @@ impl ArrayTasks {
         let last = self.first.checked_add(self.count.checked_sub(1)?.into())?;
         (self.count <= ARRAY_TASKS_MAX).then_some(self.first..=last)
     }
+}
+
+wire! {
+    /// What a client changes of a job; what is absent stays as it is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Adjustment {
+        /// What a run is paid.
+        pub pay: Option<Amount>,
+        /// When it expires.
+        pub expires: Option<Tick>,
+        /// On how many nodes it runs at the same time.
+        pub nodes: Option<u8>,
+    }
+}
+
+impl Adjustment {
+    /// Nothing is changed.
+    pub const NONE: Self = Self { pay: None, expires: None, nodes: None };
 }
 
 wire! {
@@ -177,7 +196,7 @@ wire! {
             /// That validators hold their packages.
             vouchers: Vouchers,
         } = 8,
-        /// Take a job back.
+        /// Take a job back that waits, or stop one that runs.
         CancelJob {
             /// Which.
             job: JobId,
@@ -332,7 +351,8 @@ wire! {
             /// That validators hold the package.
             vouchers: Vouchers,
         } = 29,
-        /// As a node that was asked to, end a run so that another job can have its place.
+        /// As a node that was asked to, end a run: another job is to have its place, the client
+        /// stops the job, or the node closes.
         YieldRun {
             /// Of which job.
             job: JobId,
@@ -341,6 +361,15 @@ wire! {
             /// That validators hold the package.
             vouchers: Vouchers,
         } = 30,
+        /// Change what is wanted of a job that has not ended.
+        AdjustJob {
+            /// Which.
+            job: JobId,
+            /// What is changed.
+            change: Adjustment,
+            /// The most that may be locked for it besides.
+            escrow_max: Amount,
+        } = 31,
     }
 }
 

@@ -4,7 +4,7 @@ use arbtest::arbitrary::{Result, Unstructured};
 use tg_types::genesis::{Genesis, GenesisSpec, NetworkKind, ValidatorSeat};
 use tg_types::merkle::{Peaks, Proof};
 use tg_types::tx::{
-    Action, Lane, NodeSet, Nonce, OpenedCheck, OpenedResult, Sealed, SignedTx, TxBody,
+    Action, Adjustment, Lane, NodeSet, Nonce, OpenedCheck, OpenedResult, Sealed, SignedTx, TxBody,
 };
 use tg_types::{
     AccountId, Address, Amount, BlockReceipt, Bps, Bytes, ChainId, CheckAnswer, CheckpointPlan,
@@ -14,6 +14,7 @@ use tg_types::{
     Reason, Receipt, ResultKey, RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey,
     SecretWeights, ShownBy, Signature, StateKey, Status, Tick, Tier, TxId, Voucher, Work,
 };
+use tg_types::{GpuAsk, MigSlices, Sharing};
 
 /// A type of which arbitrary values can be made.
 pub(crate) trait Arb: Sized {
@@ -106,7 +107,7 @@ arb_from! {
         Self::Totals, Self::Account, Self::Seen, Self::Stake, Self::Node, Self::Job, Self::Due,
         Self::Headers, Self::Beacon, Self::Log, Self::Params, Self::Validator, Self::Cursor,
         Self::Absence, Self::List, Self::Program, Self::Dispute, Self::Piece, Self::Draft,
-        Self::Complaint, Self::Weights,
+        Self::Complaint, Self::Weights, Self::GpuMix,
     ])?;
     ChainId: u => letters(u, b"abcxyz0189-", 32)?.parse().expect("a chain's name");
     Name: u => letters(u, b"azAZ09-_.~!", 64)?.parse().expect("a name");
@@ -118,6 +119,14 @@ arb_from! {
         memory_mib: u.arbitrary()?,
         count: u.arbitrary()?,
         features: Features::arb(u)?,
+        sharing: Sharing::arb(u)?,
+    };
+    MigSlices: u => *u.choose(&[Self::Four, Self::Seven])?;
+    Sharing: u => Self { mig: Option::arb(u)?, shares: u.arbitrary()? };
+    GpuAsk: u => match u.int_in_range(0..=2)? {
+        0 => Self::Usual,
+        1 => Self::Whole { count: u.arbitrary()? },
+        _ => Self::Part { steps: u.arbitrary()?, may_share: u.arbitrary()? },
     };
     NodeDescriptor: u => Self {
         region: Name::arb(u)?,
@@ -126,6 +135,7 @@ arb_from! {
         price_per_tera: Amount::arb(u)?,
         slots: u.arbitrary()?,
         is_open: u.arbitrary()?,
+        closes: Option::arb(u)?,
     };
     Work: u => if u.arbitrary()? {
         let ((program, weights), (inputs, salt)) = Arb::arb(u)?;
@@ -139,6 +149,7 @@ arb_from! {
         memory_mib_min: u.arbitrary()?,
         features: Features::arb(u)?,
         region: Option::arb(u)?,
+        gpus: GpuAsk::arb(u)?,
     };
     ResultKey: u => Self { nonce: Arb::arb(u)?, hash: Hash32::arb(u)? };
     Message: u => *u.choose(&[Self::Inputs, Self::Result])?;
@@ -169,6 +180,7 @@ arb_from! {
         expires_after: DurationMs::arb(u)?,
         promise: Option::arb(u)?,
         checkpoint: Option::arb(u)?,
+        nodes: u.arbitrary()?,
     };
     CheckpointRef: u => Self { package: Hash32::arb(u)?, package_bytes: u.arbitrary()? };
     CheckpointPlan: u => Self { every: DurationMs::arb(u)?, from: Option::arb(u)? };
@@ -296,7 +308,7 @@ impl<T: Arb, const MIN: usize, const MAX: usize> Arb for List<T, MIN, MAX> {
 impl Arb for Action {
     fn arb(u: &mut Unstructured<'_>) -> Result<Self> {
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=28)? {
+        Ok(match u.int_in_range(1..=30)? {
             1 => {
                 let (to, amount) = Arb::arb(u)?;
                 Self::Transfer { to, amount, memo: Bytes::arb(u)? }
@@ -344,6 +356,11 @@ impl Arb for Action {
                 Self::SaveCheckpoint { job, checkpoint, vouchers: fewer(u)? }
             }
             29 => Self::YieldRun { job, checkpoint: Option::arb(u)?, vouchers: fewer(u)? },
+            30 => {
+                let (pay, expires) = Arb::arb(u)?;
+                let change = Adjustment { pay, expires, nodes: Option::arb(u)? };
+                Self::AdjustJob { job, change, escrow_max: Amount::arb(u)? }
+            }
             _ => {
                 let (result, cost) = Arb::arb(u)?;
                 Self::ProveResult { job, result, cost, shown: Bytes::arb(u)?, vouchers: fewer(u)? }
@@ -357,7 +374,7 @@ impl Arb for Event {
         let (account, other) = (AccountId::arb(u)?, AccountId::arb(u)?);
         let (amount, bounty) = (Amount::arb(u)?, Amount::arb(u)?);
         let (node, job) = (NodeId::arb(u)?, JobId::arb(u)?);
-        Ok(match u.int_in_range(1..=65)? {
+        Ok(match u.int_in_range(1..=71)? {
             1 => Self::AccountCredited { account, amount },
             2 => Self::Transferred { from: account, to: other, amount },
             3 => Self::Staked { account, amount },
@@ -446,6 +463,18 @@ impl Arb for Event {
             65 => {
                 let (to, ran) = Arb::arb(u)?;
                 Self::RunYielded { job, node, to, ran, paid: amount, refund: bounty }
+            }
+            66 => Self::StopAsked { job, node, by: Tick::arb(u)? },
+            67 => Self::RunStopped { job, node, ran: DurationMs::arb(u)?, paid: amount },
+            68 => Self::MoveAsked { job, node, by: Tick::arb(u)? },
+            69 => {
+                let ran = DurationMs::arb(u)?;
+                Self::RunMoved { job, node, ran, paid: amount, refund: bounty }
+            }
+            70 => Self::GangBroken { job, node, paid: amount },
+            71 => {
+                let (nodes, expires) = Arb::arb(u)?;
+                Self::JobAdjusted { job, pay: amount, nodes, expires, escrow: bounty }
             }
             number => step(u, number, node, job)?,
         })

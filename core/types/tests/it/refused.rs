@@ -3,8 +3,8 @@
 use tg_types::codec::{DecodeError, Reader, encode_length};
 use tg_types::merkle::{Peaks, Proof};
 use tg_types::tx::{
-    Action, ArrayTasks, JOBS_PER_TX_MAX, Lane, Memo, NodeSet, Nonce, OpenedCheck, OpenedResult,
-    REPORTS_PER_TX_MAX, Sealed, SignedTx, TX_BYTES_MAX, TxBody,
+    Action, Adjustment, ArrayTasks, JOBS_PER_TX_MAX, Lane, Memo, NodeSet, Nonce, OpenedCheck,
+    OpenedResult, REPORTS_PER_TX_MAX, Sealed, SignedTx, TX_BYTES_MAX, TxBody,
 };
 use tg_types::{
     AccountId, Amount, Bytes, CheckAnswer, CheckpointRef, Decode, Device, DeviceKind, DurationMs,
@@ -13,6 +13,7 @@ use tg_types::{
     RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights, Signature, Tick, Tier,
     Voucher, Vouchers, Work,
 };
+use tg_types::{GpuAsk, MigSlices, Sharing};
 
 fn transfer() -> SignedTx {
     let account = AccountId::from(SecretKey::from_seed([1; 32]).public());
@@ -73,7 +74,7 @@ fn transaction_with_a_field_out_of_range_is_refused() {
 fn transaction_with_an_unknown_tag_is_refused() {
     check(OPTION, 1, &[2], &DecodeError::Tag { at: OPTION, found: 2, expected: "flag (0 or 1)" });
     check(ACTION, 1, &[0], &DecodeError::Tag { at: ACTION, found: 0, expected: "Action" });
-    check(ACTION, 1, &[31], &DecodeError::Tag { at: ACTION, found: 31, expected: "Action" });
+    check(ACTION, 1, &[32], &DecodeError::Tag { at: ACTION, found: 32, expected: "Action" });
 }
 
 #[test]
@@ -95,7 +96,9 @@ fn memo_beyond_its_bound_is_refused() {
 fn large_descriptor() -> NodeDescriptor {
     let model = long_name();
     let features = Features::ONNX;
-    let device = Device { kind: DeviceKind::Gpu, model, memory_mib: 1, count: 1, features };
+    let sharing = Sharing { mig: Some(MigSlices::Seven), shares: true };
+    let kind = DeviceKind::Gpu;
+    let device = Device { kind, model, memory_mib: 1, count: 1, features, sharing };
     NodeDescriptor {
         region: long_name(),
         devices: List::new(vec![device; 16]).expect("16 devices"),
@@ -103,6 +106,7 @@ fn large_descriptor() -> NodeDescriptor {
         price_per_tera: Amount::CAP,
         slots: 64,
         is_open: true,
+        closes: None,
     }
 }
 
@@ -125,6 +129,7 @@ fn large_spec() -> JobSpec {
             memory_mib_min: u32::MAX,
             features: Features::NONE,
             region: Some(long_name()),
+            gpus: GpuAsk::Part { steps: 1, may_share: true },
         },
         tier: Tier::Redundant { replicas: 4 },
         pay: Amount::CAP,
@@ -132,6 +137,7 @@ fn large_spec() -> JobSpec {
         expires_after: DurationMs::MAX,
         promise: Some(Tick::MAX),
         checkpoint: None, // a command may have some, and is shorter
+        nodes: 1,
     }
 }
 
@@ -229,6 +235,15 @@ fn large_actions() -> Vec<Action> {
             checkpoint: Some(CheckpointRef { package: seal, package_bytes: u64::MAX }),
             vouchers: vouchers(1, 1, SEATS),
         },
+        Action::AdjustJob {
+            job,
+            change: Adjustment {
+                pay: Some(Amount::CAP),
+                expires: Some(Tick::MAX),
+                nodes: Some(u8::MAX),
+            },
+            escrow_max: Amount::CAP,
+        },
     ]
 }
 
@@ -242,7 +257,7 @@ fn largest_transaction_of_every_action_fits_the_bound() {
     let actions = large_actions();
     let mut tags: Vec<u8> = actions.iter().map(Action::tag).collect();
     tags.dedup(); // answers of checkers have two forms
-    assert_eq!(tags, (1..=30).collect::<Vec<u8>>(), "every action once");
+    assert_eq!(tags, (1..=31).collect::<Vec<u8>>(), "every action once");
     for action in actions {
         let mut tx = transfer();
         tx.body.idempotency = Some(IdempotencyId::new([9; 16]));

@@ -305,6 +305,7 @@ mod tests {
             memory_mib: 1,
             count: 1,
             features: Features::NONE,
+            sharing: tg_types::Sharing::WHOLE,
         };
         let gpus = [place];
         let filled = fill_gpu(&device("offered gpu"), &gpus, &question).expect("its memory");
@@ -321,7 +322,14 @@ mod tests {
         let question = Question { seed: SEED, blocks: BLOCKS, then: Then::Commit };
         let model = "a gpu".parse().expect("a name");
         let (kind, features) = (DeviceKind::Gpu, Features::NONE);
-        let device = Device { kind, model, memory_mib: 1, count: 1, features };
+        let device = Device {
+            kind,
+            model,
+            memory_mib: 1,
+            count: 1,
+            features,
+            sharing: tg_types::Sharing::WHOLE,
+        };
         let refused = fill_gpu(&device, &[], &question).expect_err("no kernels");
         assert!(matches!(refused, FillError::NoKernels { .. }));
         assert!(refused.to_string().contains("--features wgpu"), "{refused}");

@@ -5,7 +5,7 @@ use super::tiles;
 use crate::task_run::Log;
 use crate::tensor_run::TensorRun;
 use futures::future::BoxFuture;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tg_gateway::Gateway;
 use tg_gateway::message::{Failure, Reply, Request, log_reader};
@@ -60,8 +60,40 @@ impl Told {
     }
 }
 
-/// Programs that run, with what they say and what ends them.
-type Tasks = BTreeMap<JobId, (Arc<Log>, Stop)>;
+/// Programs of this agent.
+#[derive(Default)]
+struct Tasks {
+    /// Those that run, with what they say and what ends them.
+    running: BTreeMap<JobId, (Arc<Log>, Stop)>,
+    /// Jobs whose program is to end before it began: its files were still being fetched. A mark
+    /// outlives its job, since whoever fetches does not hear of that, and goes with the run.
+    early: BTreeSet<JobId>,
+}
+
+impl Tasks {
+    fn begin(&mut self, job: JobId, task: (Arc<Log>, Stop)) {
+        if self.early.remove(&job) {
+            task.1.ask();
+            task.1.stop();
+        }
+        self.running.insert(job, task);
+    }
+
+    fn remove(&mut self, job: &JobId) {
+        if let Some((_, stop)) = self.running.remove(job) {
+            stop.stop();
+        }
+    }
+
+    fn ask_to_end(&mut self, job: &JobId) -> Option<Stop> {
+        let Some((_, stop)) = self.running.get(job) else {
+            self.early.insert(*job);
+            return None;
+        };
+        stop.ask();
+        Some(stop.clone())
+    }
+}
 
 impl Desk {
     pub(crate) fn new(gateway: Arc<Gateway>) -> Self {
@@ -85,8 +117,8 @@ impl Desk {
 
     /// A program is about to run: where it says what it says, and what ends it.
     pub(crate) fn begin_task(&self, job: JobId) -> Result<(Arc<Log>, Stop), std::io::Error> {
-        let task = (Arc::default(), Stop::new()?);
-        self.lock().insert(job, task.clone());
+        let task: (Arc<Log>, Stop) = (Arc::default(), Stop::new()?);
+        self.lock().begin(job, task.clone());
         Ok(task)
     }
 
@@ -94,22 +126,23 @@ impl Desk {
     pub(crate) fn remove(&self, job: &JobId) {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(job);
         self.told().forget(job);
-        let task = self.lock().remove(job);
-        if let Some((_, stop)) = task {
-            stop.stop();
-        }
+        self.lock().remove(job);
     }
 
-    /// Asks a program to end; what ends it, if it does not, is given back.
+    /// Asks a program to end; what ends it, if it does not, is given back. One that has not begun
+    /// ends as soon as it does.
     pub(crate) fn ask_to_end(&self, job: &JobId) -> Option<Stop> {
-        let stop = self.lock().get(job).map(|(_, stop)| stop.clone())?;
-        stop.ask();
-        Some(stop)
+        self.lock().ask_to_end(job)
+    }
+
+    /// A run begins or has ended: whatever was to end early was another one.
+    pub(crate) fn expect_task(&self, job: &JobId) {
+        self.lock().early.remove(job);
     }
 
     /// Ends all programs.
     pub(crate) fn stop_all(&self) {
-        self.lock().values().for_each(|(_, stop)| stop.stop());
+        self.lock().running.values().for_each(|(_, stop)| stop.stop());
     }
 
     async fn entry(&self, job: &JobId) -> Result<JobEntry, Failure> {
@@ -120,7 +153,7 @@ impl Desk {
     /// Tells a peer for whom the owner of a job speaks what its program said.
     async fn log(&self, from: PeerId, asked: Asked) -> Result<Reply, Failure> {
         let Asked { job, since, consent } = asked;
-        let log = self.lock().get(&job).map(|(log, _)| Arc::clone(log));
+        let log = self.lock().running.get(&job).map(|(log, _)| Arc::clone(log));
         let log = log.ok_or(Failure::NoPackage)?;
         let owner = PublicKey::new(*self.entry(&job).await?.owner.as_bytes());
         let owner = owner.map_err(|_| Failure::NotChosen)?;
@@ -183,9 +216,27 @@ impl CallHandler for Desk {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, JobId, TOLD_MAX, TileLot, Told};
+    use super::{Failure, JobId, Stop, TOLD_MAX, Tasks, TileLot, Told};
     use std::sync::Arc;
     use tg_types::Hash32;
+
+    /// Goal: a program that nobody wants never runs, though it was still being fetched when its run
+    /// and its job ended. Method: the events of one block, then the program begins.
+    #[test]
+    fn program_that_was_to_end_before_it_began_ends_though_its_job_is_forgotten() {
+        let (mut tasks, job) = (Tasks::default(), JobId::new([1; 32]));
+        let task = || (Arc::default(), Stop::new().expect("a file"));
+        assert!(tasks.ask_to_end(&job).is_none(), "it has not begun");
+        tasks.remove(&job);
+        let first = task();
+        tasks.begin(job, first.clone());
+        assert!(first.1.is_asked());
+        assert!(tasks.ask_to_end(&job).is_some() && tasks.early.is_empty());
+        tasks.remove(&job);
+        let second = task();
+        tasks.begin(job, second.clone());
+        assert!(!second.1.is_asked(), "the mark was of one run");
+    }
 
     #[test]
     fn several_checkers_are_told_again_what_they_were_told_and_refusals_too() {

@@ -10,10 +10,10 @@ use tg_ledger::{DisputeEntry, JobEntry, keys};
 use tg_types::JobId;
 
 /// How long to look: a few blocks.
-const WINDOW: Duration = Duration::from_secs(3);
+pub(crate) const WINDOW: Duration = Duration::from_secs(3);
 
 /// How long to wait in between.
-const PAUSE: Duration = Duration::from_millis(60);
+pub(crate) const PAUSE: Duration = Duration::from_millis(60);
 
 /// What a look shows.
 pub(crate) enum Look<T> {

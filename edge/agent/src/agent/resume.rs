@@ -2,12 +2,15 @@
 //! in the record of its node. What it owes as a checker does not: its notes say in which jobs that
 //! is, and the jobs themselves say how far it has come.
 
+use super::books::Attempt;
+use super::capacity::Question;
 use super::check::Checked;
 use super::notes::Duty;
-use super::{Arc, JobEntry, JobId, JobStatus, State, Turn, keys};
+use super::patience::{self, Look};
+use super::{Arc, JobEntry, JobId, JobStatus, NodeEntry, Ran, RunState, State, Turn, keys};
 use tg_gateway::GatewayError;
-use tg_ledger::{Check, CheckState, DisputeEntry};
-use tg_types::NodeId;
+use tg_ledger::{Check, CheckState, DisputeEntry, Run};
+use tg_types::{NodeId, Tick};
 
 /// What is to be done about a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,111 @@ fn is_undefended(dispute: &DisputeEntry) -> bool {
 }
 
 impl State {
+    /// Takes up the runs that the node has and nobody works on, ends those that it has no more, and
+    /// shows what it promised.
+    pub(super) async fn catch_up(&mut self) -> Result<(), GatewayError> {
+        let gateway = Arc::clone(&self.config.gateway);
+        self.forget_ended().await?;
+        let record = gateway.entry::<NodeEntry>(keys::node(&self.node)).await?;
+        if record.as_ref().is_none_or(|record| record.absent.is_some()) {
+            self.config.registration.look_soon();
+        }
+        if let Some(record) = &record {
+            if let Some(question) = Question::of(&record.capacity.step) {
+                self.begin_fill(question);
+            }
+            for job in record.runs.as_slice() {
+                let entry = gateway.entry::<JobEntry>(keys::job(job)).await?;
+                if let Some(entry) = entry {
+                    self.take_up_run(*job, &entry).await;
+                }
+            }
+            self.take_up_checks().await?;
+        }
+        let runs = record.as_ref().map_or(&[][..], |record| record.runs.as_slice());
+        if !self.books.wanted_besides(runs).is_empty() {
+            self.drop_ended().await;
+        }
+        Ok(())
+    }
+
+    /// Takes up a run that the node has by its record, and what it was asked while nobody heard.
+    async fn take_up_run(&mut self, job: JobId, entry: &JobEntry) {
+        let Some(attempt) = Attempt::of(entry, &self.node) else { return };
+        let Some(run) = entry.live().find(|run| run.node == self.node) else { return };
+        if self.books.is_outdated(&job, attempt) {
+            self.break_run(&job);
+        }
+        let is_committed = matches!(run.state, RunState::Committed { .. });
+        if is_committed && self.books.stale.contains_key(&job) {
+            self.books.attempts.insert(job, attempt);
+            self.books.note_commitment(&job);
+            self.face_stale(job).await;
+        }
+        if let Some(ran) = self.books.runs.get(&job) {
+            if is_committed {
+                self.outbox.reveal(job, &ran.note).await;
+            }
+            return;
+        }
+        match run.state {
+            RunState::Placed => self.run_or_yield(job, run).await,
+            RunState::Committed { .. } | RunState::Revealed { .. } => {
+                self.remember(job, entry).await;
+            }
+            RunState::Ended { .. } => {}
+        }
+    }
+
+    async fn run_or_yield(&mut self, job: JobId, run: &Run) {
+        self.run_or_show(job, run.begun).await;
+        if run.yields_to.is_some() {
+            self.yield_run(job);
+        }
+    }
+
+    /// Shows a result that was proven before, or begins the run.
+    async fn run_or_show(&mut self, job: JobId, since: Tick) {
+        if self.books.shown.contains(&job) {
+            return; // every stream of blocks begins with all our runs
+        }
+        match self.notes.find_proof(&job).and_then(|proven| proven.whole) {
+            Some(proof) => {
+                self.books.shown.insert(job);
+                self.outbox.prove(proof).await;
+            }
+            None => self.begin_run(job, since),
+        }
+    }
+
+    /// Takes up a result that was committed to before the agent died.
+    async fn remember(&mut self, job: JobId, entry: &JobEntry) {
+        let Some(note) = self.notes.find(&job) else { return };
+        self.outbox.reveal(job, &note).await;
+        let ran = Ran { run: None, note, proved: None, key: None, is_committed: true };
+        self.books.runs.insert(job, ran);
+        self.books.attempts.extend(Attempt::of(entry, &self.node).map(|attempt| (job, attempt)));
+        if entry.status == JobStatus::Disputed {
+            self.defend(job);
+        }
+    }
+
+    /// Ends what we run and the node does not have any more. The validator that is asked may be a
+    /// block behind the one that told of a run, so the record is looked at for a while.
+    async fn drop_ended(&mut self) {
+        let (gateway, books, key) = (&self.config.gateway, &self.books, keys::node(&self.node));
+        let look = || async move {
+            let record = gateway.entry::<NodeEntry>(key).await?;
+            let runs = record.map_or_else(Vec::new, |record| record.runs.as_slice().to_vec());
+            let ended = books.wanted_besides(&runs);
+            Ok(if ended.is_empty() { Look::Found(ended) } else { Look::SoFar(ended) })
+        };
+        match patience::until(patience::WINDOW, patience::PAUSE, look).await {
+            Ok(ended) => ended.iter().for_each(|job| self.drop_run(job)),
+            Err(error) => tracing::debug!(%error, "runs that may have ended go on"),
+        }
+    }
+
     /// Takes up what the node owes as a checker: all of it once after the agent has started, later
     /// only where somebody must be stood in for, as everything else goes on by itself.
     pub(super) async fn take_up_checks(&mut self) -> Result<(), GatewayError> {
@@ -199,7 +307,9 @@ mod tests {
         let (bond, deadline) = (Amount::ZERO, Tick::ZERO);
         let (class, begun, took, yields_to) = (None, Tick::ZERO, None, None);
         let owner = owner();
-        Run { node: PROVIDER, owner, bond, class, begun, took, deadline, yields_to, state }
+        let (node, gpus) = (PROVIDER, tg_types::GpuSlices::default());
+        let asked = None;
+        Run { node, owner, bond, class, gpus, asked, begun, took, deadline, yields_to, state }
     }
 
     fn job(status: JobStatus, state: CheckState, extent: Extent) -> JobEntry {
@@ -223,6 +333,7 @@ mod tests {
                 expires_after: DurationMs::SECOND,
                 promise: None,
                 checkpoint: None,
+                nodes: 1,
             },
             escrow: Amount::ZERO,
             submitted: Tick::ZERO,
@@ -244,6 +355,8 @@ mod tests {
             yields: 0,
             waits_for: None,
             paid: Amount::ZERO,
+            is_stopped: false,
+            gang_place: None,
         }
     }
 

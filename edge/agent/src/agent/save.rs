@@ -118,7 +118,8 @@ impl Saving<'_> {
         Ok(Some((id, cost)))
     }
 
-    /// What ends a run that was asked to make room. What cannot be saved any more is done again.
+    /// What ends a run that was asked to end before it was finished. What cannot be saved any more
+    /// is done again, if anybody goes on.
     pub(crate) async fn yielded(&self, config: &AgentConfig, staged: Option<Staged>) -> Action {
         let handed = match staged {
             Some(staged) => self.hand_over(config, staged).await.map(Some),

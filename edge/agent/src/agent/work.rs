@@ -1,8 +1,9 @@
 //! One run: get the package, open it, compute, hand the result to the validators.
 
+use super::books::Attempt;
 use super::courier::Parcel;
 use super::desk::Desk;
-use super::gpus::{NoGpu, Seat};
+use super::gpus::{Gpus, NoGpu, Seat, located};
 use super::notes::{Note, Proven};
 use super::packages::{Content, Lent, Named, Packages, Waited};
 use super::prove::{self, Asked, HiddenOutput, Proved, ShowError};
@@ -21,13 +22,13 @@ use tg_gateway::{
     Contents as _, Gateway, GatewayError, Kept, KeyOrder, Package, PackageError, Plain,
     TensorInputs,
 };
-use tg_ledger::JobEntry;
+use tg_ledger::{JobEntry, NodeEntry, keys};
 use tg_net::{BlobError, FetchError};
 use tg_privacy::{ContentKey, WrapPublic};
 use tg_types::hash::sha256;
 use tg_types::{
-    Action, Amount, DecodeError, DurationMs, Hash32, JobId, JobSpec, KeyEscrow, NodeId, PackageRef,
-    ResultClaim, RunFailure, RunResult, Vouchers, Work,
+    Action, Amount, DecodeError, Device, DurationMs, GpuAsk, GpuSlice, Hash32, JobId, JobSpec,
+    KeyEscrow, NodeId, PackageRef, ResultClaim, RunFailure, RunResult, Tick, Vouchers, Work,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -78,8 +79,8 @@ pub(crate) enum WorkError {
     Poor,
     #[error(transparent)]
     NoGpu(#[from] NoGpu),
-    /// No error: the run makes room for another one, and this says so.
-    #[error("run makes room for another job")]
+    /// No error: the run has ended before it was finished, as it was asked to, and this says so.
+    #[error("run was asked to end before it was finished")]
     Yielded(Box<Action>),
 }
 
@@ -109,7 +110,7 @@ impl WorkError {
             ) => RunFailure::NotShowable,
             Self::Kind
             | Self::Poor
-            | Self::NoGpu(_)
+            | Self::NoGpu(NoGpu::Unnamed | NoGpu::Gone | NoGpu::Taken)
             | Self::Task(TaskRunError::Run(tg_sandbox::RunError::NoLevel { .. })) => {
                 RunFailure::Declined
             }
@@ -128,6 +129,7 @@ impl WorkError {
             | Self::Package(_)
             | Self::Random
             | Self::Panicked
+            | Self::NoGpu(NoGpu::Split(_))
             | Self::Yielded(_)
             | Self::Show(ShowError::Court(_) | ShowError::OtherOutputs)
             | Self::Tiles(_) => RunFailure::DeviceFailed,
@@ -316,24 +318,17 @@ const SHARES_ASKED_MAX: u32 = 30;
 /// How long to wait before a key is asked for again.
 const KEY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs a job. What showed the result before is shown again; the key of its inputs was noted then,
-/// if only their owner has it.
+/// Runs a job since it was placed. What showed the result before is shown again; the key of its
+/// inputs was noted then, if only their owner has it.
 pub(crate) async fn run(
     config: &Arc<AgentConfig>,
     (tools, reports): (&Tools, &mpsc::Sender<Report>),
-    job: JobId,
+    (job, since): (JobId, Tick),
     before: Option<(Proven, Option<ContentKey>)>,
 ) -> Result<Ran, WorkError> {
     let begun = Instant::now();
     let node = NodeId::new(*config.key.public().as_bytes());
-    let is_ours = |entry: &JobEntry| entry.live().any(|run| run.node == node);
-    let entry = patience::job(config, job, is_ours).await?;
-    check_money(config, &entry).await?;
-    if entry.live().any(|run| run.node == node && run.yields_to.is_some()) {
-        // It was asked to make room before we began anew.
-        let (checkpoint, vouchers) = (None, Vouchers::default());
-        return Err(WorkError::Yielded(Box::new(Action::YieldRun { job, checkpoint, vouchers })));
-    }
+    let entry = begin(config, reports, (job, since), &node).await?;
     let (before, key) = before.unzip();
     let closed = Closed { key: key.flatten(), ..Closed::of_run(job, &entry) };
     let content = open(config, &tools.packages, closed, ready(())).await?;
@@ -361,18 +356,19 @@ pub(crate) async fn run(
             // Who keeps a node waiting for the key has less time for the work.
             let run_max = Duration::from_millis(entry.spec.run_max.get());
             let wall = run_max.saturating_sub(content.waited.since(begun));
-            let seat = tools.gpus.seat(&entry.spec.needs)?;
+            let asked = Instant::now();
+            let seat = seat(config, tools, (job, node), &entry.spec).await?;
             let order = TaskOrder {
-                // Nodes of one process share a workshop, and may run replicas of one job.
                 name: format!("{job}-{node}"),
                 task,
                 number: entry.task,
+                member: entry.rank_of(&node).map(|rank| (rank, entry.spec.nodes)),
                 result_key: entry.spec.result_key.hash,
-                wall,
+                wall: wall.saturating_sub(asked.elapsed()),
                 gpu: seat.as_ref().map(Seat::access),
             };
             let saving = Saving { job, entry: &entry, task, key: content.key, reports };
-            run_task(config, &tools.desk, (saving, order), &content).await?
+            run_seated(config, tools, (saving, order), &content, seat).await?
         }
     };
     let key = content.key_to_note(&entry.spec);
@@ -386,8 +382,90 @@ pub(crate) async fn run(
     let Kept { package, voucher } = tools.courier.send(Parcel { job, whose, to, plain }).await?;
     let PackageRef { id: package, bytes: package_bytes, .. } = package;
     let result = RunResult { output, trace, package, package_bytes };
-    Ok(Ran { run, note: Note { result, salt, voucher }, proved, key })
+    Ok(Ran { run, note: Note { result, salt, voucher }, proved, key, is_committed: false })
 }
+
+/// The job of a run that begins, once the run that was placed then is there. The agent is told
+/// which one it is.
+async fn begin(
+    config: &AgentConfig,
+    reports: &mpsc::Sender<Report>,
+    (job, since): (JobId, Tick),
+    node: &NodeId,
+) -> Result<JobEntry, WorkError> {
+    let is_there =
+        |entry: &JobEntry| Attempt::of(entry, node).is_some_and(|run| run.begun >= since);
+    let entry = patience::job(config, job, is_there).await?;
+    if let Some(attempt) = Attempt::of(&entry, node) {
+        // The agent has stopped if nobody hears this.
+        let _unheard = reports.send(Report::Begun(job, attempt)).await;
+    }
+    check_money(config, &entry).await?;
+    if entry.live().any(|run| run.node == *node && run.yields_to.is_some()) {
+        // It was asked to end before we began anew.
+        let (checkpoint, vouchers) = (None, Vouchers::default());
+        return Err(WorkError::Yielded(Box::new(Action::YieldRun { job, checkpoint, vouchers })));
+    }
+    Ok(entry)
+}
+
+/// The GPUs that a run holds, for its program alone. Which they are is in the node's own entry, by
+/// the offer that stands there; it may come a moment after the job's.
+async fn seat(
+    config: &AgentConfig,
+    tools: &Tools,
+    (job, node): (JobId, NodeId),
+    spec: &JobSpec,
+) -> Result<Option<Seat>, WorkError> {
+    if spec.held_gpus() == GpuAsk::Usual {
+        return Ok(None);
+    }
+    let mut held = Vec::new();
+    for _ in 0..HELD_ASKED_MAX {
+        let entry: Option<NodeEntry> = config.gateway.entry(keys::node(&node)).await?;
+        held = entry.map_or_else(Vec::new, |entry| held_of(&entry, &job));
+        if !held.is_empty() {
+            break;
+        }
+        tokio::time::sleep(KEY_PAUSE).await;
+    }
+    if held.is_empty() {
+        return Err(NoGpu::Unnamed.into());
+    }
+    seat_when_free(&tools.gpus, held).await
+}
+
+/// These GPUs once they are free: the ledger may give them to a run in the block in which another
+/// one ended there, whose program has yet to be ended and its partition to be removed.
+async fn seat_when_free(
+    gpus: &Arc<Gpus>,
+    held: Vec<(GpuSlice, Device)>,
+) -> Result<Option<Seat>, WorkError> {
+    let (held, mut asked) = (Arc::new(held), 0);
+    loop {
+        let (gpus, held) = (Arc::clone(gpus), Arc::clone(&held));
+        let seat = tokio::task::spawn_blocking(move || gpus.seat(&held)).await;
+        match seat.map_err(|_| WorkError::Panicked)? {
+            Err(NoGpu::Taken) if asked < TAKEN_ASKED_MAX => asked += 1,
+            seat => return Ok(seat?),
+        }
+        tokio::time::sleep(KEY_PAUSE).await;
+    }
+}
+
+/// How often GPUs that are still in use are asked for: several times what ending a program and
+/// removing its partition take, about two seconds.
+const TAKEN_ASKED_MAX: u32 = 80;
+
+/// What a run holds of a node's devices, each with the device that it is of.
+fn held_of(entry: &NodeEntry, job: &JobId) -> Vec<(GpuSlice, Device)> {
+    let devices = entry.descriptor.devices.as_slice();
+    let held = entry.held.as_slice().iter().filter(|held| held.job == *job);
+    held.filter_map(|held| located(devices, held.slice)).collect()
+}
+
+/// How often a node's entry is looked at for what a run holds.
+const HELD_ASKED_MAX: u32 = 30;
 
 /// What shows a result takes many bytes, which the node pays for until the job is settled.
 async fn check_money(config: &AgentConfig, entry: &JobEntry) -> Result<(), WorkError> {
@@ -486,6 +564,19 @@ async fn run_tensor(
     Ok(Done { plain, result_to, output, trace, run: Some(Arc::new(run)) })
 }
 
+/// Runs a task and gives back the GPUs that it had, however it ended.
+async fn run_seated(
+    config: &Arc<AgentConfig>,
+    tools: &Tools,
+    (saving, order): (Saving<'_>, TaskOrder),
+    content: &Lent,
+    seat: Option<Seat>,
+) -> Result<Done, WorkError> {
+    let ran = run_task(config, &tools.desk, (saving, order), content).await;
+    Seat::give_back(seat).await;
+    ran
+}
+
 async fn run_task(
     config: &AgentConfig,
     desk: &Desk,
@@ -523,17 +614,20 @@ async fn run_task(
 #[cfg(test)]
 mod tests {
     use super::{
-        KEY_LATE, NO_KEY, OWNER_WAIT_MAX, WorkError, check_foreign, owner_wait, shown_without_key,
-        tell_late, watch,
+        KEY_LATE, NO_KEY, OWNER_WAIT_MAX, WorkError, check_foreign, owner_wait, seat_when_free,
+        shown_without_key, tell_late, watch,
     };
+    use crate::agent::gpus::{DeviceAccess, GpuPlace, Gpus};
     use std::future::{pending, ready};
+    use std::sync::Arc;
     use std::time::{Duration, Instant};
     use tg_gateway::package::Whose;
     use tg_gateway::{GatewayError, Package, Seal};
     use tg_privacy::{ContentKey, Randomness};
     use tg_types::{
-        AccountId, Amount, DurationMs, GenesisHash, Hash32, JobSpec, KeyEscrow, Needs, ResultKey,
-        RunFailure, SecretKey, Tier, Work,
+        AccountId, Amount, Device, DeviceKind, DurationMs, Features, GenesisHash, GpuPart,
+        GpuSlice, Hash32, JobSpec, KeyEscrow, Needs, ResultKey, RunFailure, SecretKey, Sharing,
+        Tier, Work,
     };
 
     fn whose(owner: u8, genesis: u8) -> Whose {
@@ -556,6 +650,7 @@ mod tests {
             expires_after: DurationMs::MINUTE,
             promise: None,
             checkpoint: None,
+            nodes: 1,
         }
     }
 
@@ -593,6 +688,33 @@ mod tests {
             seen = told.wait_for(|is_late| *is_late) => assert!(seen.is_ok()),
         }
         assert!((KEY_LATE..2 * KEY_LATE).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    }
+
+    /// Goal: a run does not decline because the one before it is still being ended. Method: a GPU
+    /// that is given back a moment after it is asked for.
+    #[tokio::test]
+    async fn gpu_that_is_given_back_soon_is_waited_for() {
+        let model: tg_types::Name = "one".parse().expect("a name");
+        let access = Some(DeviceAccess::default());
+        let place = GpuPlace { access, ..GpuPlace::new(model.clone(), String::new(), None) };
+        let (_offers, offered) = watch::channel(vec![place]);
+        let gpus = Arc::new(Gpus::new(offered, None));
+        let device = Device {
+            kind: DeviceKind::Gpu,
+            model,
+            memory_mib: 0,
+            count: 1,
+            features: Features::NONE,
+            sharing: Sharing::WHOLE,
+        };
+        let held = vec![(GpuSlice { device: 0, unit: 0, part: GpuPart::Whole }, device)];
+        let before = gpus.seat(&held).expect("is free");
+        let given_back = async {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            drop(before);
+        };
+        let (seat, ()) = tokio::join!(seat_when_free(&gpus, held), given_back);
+        assert!(seat.is_ok_and(|seat| seat.is_some()));
     }
 
     #[test]

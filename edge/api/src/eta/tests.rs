@@ -5,6 +5,7 @@ use crate::why::Candidate;
 use tg_ledger::{
     Capacity, Draw, JobEntry, NodeEntry, Promise, QueueRow, Reputation, Run, RunState,
 };
+use tg_scheduler::GpuMix;
 use tg_scheduler::pace::{DeviceClass, Forecast, Lesson, Level};
 use tg_types::{
     AccountId, Amount, CapacityParams, Device, DeviceKind, DurationMs, Features, Hash32, JobId,
@@ -23,7 +24,14 @@ fn owner(number: u8) -> AccountId {
 fn device() -> Device {
     let model = "RTX 4090".parse().expect("a name");
     let features = Features::NONE;
-    Device { kind: DeviceKind::Gpu, model, memory_mib: 24_000, count: 1, features }
+    Device {
+        kind: DeviceKind::Gpu,
+        model,
+        memory_mib: 24_000,
+        count: 1,
+        features,
+        sharing: tg_types::Sharing::WHOLE,
+    }
 }
 
 fn later(seconds: u64) -> Tick {
@@ -56,10 +64,13 @@ pub(crate) fn candidate(slots: u16, running: u8) -> Candidate {
             price_per_tera: Amount::constant(1),
             slots,
             is_open: true,
+            closes: None,
         },
         since: NOW,
         place: 0,
         runs: List::new(runs).expect("few"),
+        drains: None,
+        held: List::default(),
         kept: List::default(),
         checks: 0,
         absent: None,
@@ -76,6 +87,8 @@ pub(crate) fn job(seconds: u64, is_running: bool) -> JobEntry {
         owner: owner(1),
         bond: Amount::ZERO,
         class: Some(DeviceClass::of(&device(), 24_000)),
+        asked: None,
+        gpus: List::default(),
         begun: earlier(seconds),
         took: None,
         deadline: later(3_600),
@@ -98,6 +111,7 @@ pub(crate) fn job(seconds: u64, is_running: bool) -> JobEntry {
             expires_after: DurationMs::DAY,
             promise: None,
             checkpoint: None,
+            nodes: 1,
         },
         escrow: Amount::ZERO,
         submitted: earlier(seconds),
@@ -119,6 +133,8 @@ pub(crate) fn job(seconds: u64, is_running: bool) -> JobEntry {
         yields: 0,
         waits_for: None,
         paid: Amount::ZERO,
+        is_stopped: false,
+        gang_place: None,
     }
 }
 
@@ -128,7 +144,8 @@ fn known(entry: JobEntry, seconds: Option<u64>) -> Known {
 
 fn eta(nodes: &[Candidate], one: &Known, others: Option<&[Known]>) -> EtaView {
     let params = Params { capacity: CapacityParams::OFF, ..Params::local() };
-    Ground { params: &params, nodes, now: NOW }.eta(one, None, others)
+    let mix = GpuMix::default();
+    Ground { params: &params, nodes, mix: &mix, now: NOW }.eta(one, None, others)
 }
 
 fn near(found: Option<u64>, expected: u64) -> bool {

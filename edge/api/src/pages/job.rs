@@ -126,6 +126,7 @@ fn waiting(why: &WhyView) -> Markup {
         section.panel aria-labelledby="why-title" {
             h2 id="why-title" { "Why it waits" }
             p { (why.fitting) " nodes could be given one more run of it now." }
+            @if let Some(needed) = why.needed { p { "It needs " (needed) " nodes at once." } }
             @if !why.removed.is_empty() {
                 ul { @for it in &why.removed { li { (it.sentence) " (" (it.rule) ")" } } }
             }

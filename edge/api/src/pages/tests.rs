@@ -66,6 +66,7 @@ fn listed_node() -> ListedNode {
         memory_mib: 24_576,
         count: 2,
         features: vec!["tensor-cores".to_owned()],
+        sharing: None,
         proved: None,
     };
     let price = units(250_000_000);
@@ -81,9 +82,11 @@ fn listed_node() -> ListedNode {
             price_per_tera_units: Units(price.0),
             slots: 4,
             running: 1,
+            held: Vec::new(),
             kept: 1,
             checking: 0,
             open: true,
+            closes: None,
             present: true,
             reputation_bps: 9_000,
             since: Number(Tick::new(1_794_827_000_000)),
@@ -106,6 +109,7 @@ fn record(sentence: &str, status: &str) -> JobRecord {
         state: "placed".to_owned(),
         begun: Number(Tick::ZERO),
         device: None,
+        gpus: Vec::new(),
         took_ms: None,
         ended: None,
         output: None,
@@ -148,6 +152,8 @@ fn record(sentence: &str, status: &str) -> JobRecord {
             promise: None,
             secret_weights: None,
             checkpoint: None,
+            is_stopping: false,
+            nodes: None,
         },
     }
 }
@@ -210,6 +216,7 @@ fn all_pages() -> Vec<String> {
     one.record = Some(record(HOSTILE, HOSTILE));
     one.why = Some(WhyView {
         fitting: 0,
+        needed: Some(2),
         removed: vec![RemovedView { rule: HOSTILE.into(), nodes: 1, sentence: HOSTILE.into() }],
         change: Some(format!("accept a {HOSTILE}")),
     });

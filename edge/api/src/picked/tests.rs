@@ -6,6 +6,7 @@ use crate::eta::tests::{NODE, NOW, candidate, job};
 use crate::text::Tgrid;
 use crate::why::Candidate;
 use tg_ledger::JobEntry;
+use tg_scheduler::GpuMix;
 use tg_scheduler::pace::Forecast;
 use tg_types::{Amount, CapacityParams, JobId, NodeId, Params, SecretKey};
 
@@ -22,7 +23,7 @@ fn other(price: u64) -> Candidate {
 
 fn picked(nodes: &[Candidate], node: NodeId, entry: &JobEntry) -> Option<PickedView> {
     let params = Params { capacity: CapacityParams::OFF, ..Params::local() };
-    let ground = Ground { params: &params, nodes, now: NOW };
+    let ground = Ground { params: &params, nodes, mix: &GpuMix::default(), now: NOW };
     ground.picked(&node, (&JobId::new([1; 32]), entry), None, &Forecast::default())
 }
 

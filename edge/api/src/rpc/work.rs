@@ -41,7 +41,8 @@ pub struct PriceView {
     pub check_fees_each: Tgrid,
     /// The quote: what was locked, and the most it can cost.
     pub quoted: Tgrid,
-    /// What it cost: nothing if it was refunded, `None` as long as it goes on.
+    /// What it cost: only what ended runs were paid if it was refunded, `None` as long as it goes
+    /// on.
     pub charged: Option<Tgrid>,
 }
 
@@ -50,9 +51,12 @@ impl PriceView {
     #[must_use]
     pub fn new(entry: &JobEntry, charges: &Charges) -> Self {
         let charged = match entry.status {
-            JobStatus::Settled => charges.of(entry.live().count(), entry.passed()).map(Tgrid),
+            JobStatus::Settled => {
+                let last = charges.of(entry.live().count(), entry.passed());
+                last.and_then(|last| last.plus(entry.paid).ok()).map(Tgrid)
+            }
             JobStatus::Cancelled | JobStatus::Expired | JobStatus::Failed => {
-                Some(Tgrid(tg_types::Amount::ZERO))
+                Some(Tgrid(entry.paid))
             }
             JobStatus::Queued | JobStatus::Running | JobStatus::Checking | JobStatus::Disputed => {
                 None

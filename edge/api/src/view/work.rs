@@ -7,9 +7,10 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use tg_ledger::{Check, CheckState, Draw, JobEntry, NodeEntry, Run, RunState};
+use tg_types::gpu::DEVICE_GONE;
 use tg_types::{
-    AccountId, DeviceKind, DurationMs, Event, Extent, Hash32, JobStatus, Name, NodeId, Reason,
-    RunResult, ShownBy, Tick, Work,
+    AccountId, DeviceKind, DurationMs, Event, Extent, Hash32, HeldGpu, JobId, JobStatus, Name,
+    NodeId, Reason, RunResult, Sharing, ShownBy, Tick, Work,
 };
 
 /// Equal devices of a node.
@@ -26,6 +27,9 @@ pub struct DeviceView {
     pub count: u16,
     /// What each can do.
     pub features: Vec<String>,
+    /// How each may be given out besides as a whole, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<String>,
     /// What was shown of one of them; without it they get no work, unless claims are believed.
     pub proved: Option<ProvedView>,
 }
@@ -36,6 +40,33 @@ pub(crate) const fn kind_word(kind: DeviceKind) -> &'static str {
         DeviceKind::Cpu => "cpu",
         DeviceKind::Gpu => "gpu",
         DeviceKind::Accelerator => "accelerator",
+    }
+}
+
+/// What a run holds of a node's GPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldView {
+    /// The run, by its job.
+    pub job: Text<JobId>,
+    /// The device, by its place in the offer; absent if it is offered no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<u8>,
+    /// Which of those that are equal.
+    pub unit: u8,
+    /// What of it, in words.
+    pub part: String,
+}
+
+impl From<&HeldGpu> for HeldView {
+    fn from(held: &HeldGpu) -> Self {
+        let HeldGpu { job, slice } = held;
+        Self {
+            job: Text(*job),
+            device: (slice.device != DEVICE_GONE).then_some(slice.device),
+            unit: slice.unit,
+            part: slice.part.to_string(),
+        }
     }
 }
 
@@ -61,6 +92,9 @@ pub struct NodeView {
     pub slots: u16,
     /// How many it has.
     pub running: u64,
+    /// What these hold of its GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<HeldView>,
     /// How many it keeps for promised jobs.
     #[serde(default)]
     pub kept: u64,
@@ -68,6 +102,9 @@ pub struct NodeView {
     pub checking: u32,
     /// Whether it takes runs now.
     pub open: bool,
+    /// When it closes, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closes: Option<Number<Tick>>,
     /// Whether validators see it.
     pub present: bool,
     /// The lower bound of its reputation when it last changed, in basis points.
@@ -88,6 +125,7 @@ impl From<&NodeEntry> for NodeView {
             memory_mib: device.memory_mib,
             count: device.count,
             features: device.features.words().map(str::to_owned).collect(),
+            sharing: (device.sharing != Sharing::WHOLE).then(|| device.sharing.to_string()),
             proved: entry.capacity.proof(place).map(ProvedView::from),
         });
         Self {
@@ -100,9 +138,11 @@ impl From<&NodeEntry> for NodeView {
             price_per_tera_units: Units(offer.price_per_tera),
             slots: offer.slots,
             running: super::length(entry.runs.as_slice()),
+            held: entry.held.as_slice().iter().map(HeldView::from).collect(),
             kept: super::length(entry.kept.as_slice()),
             checking: entry.checks,
             open: offer.is_open,
+            closes: offer.closes.map(Number),
             present: entry.absent.is_none(),
             reputation_bps: entry.reputation.lower_bound(entry.reputation.at).points(),
             since: Number(entry.since),
@@ -128,6 +168,9 @@ pub struct RunView {
     /// What it was placed on: the catalogue's name of the device, or its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// The GPUs, or the part of one, that it was given, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<String>,
     /// Milliseconds from its placement to the block in which its node came to a result, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
@@ -161,6 +204,7 @@ impl From<&Run> for RunView {
             state: state.to_owned(),
             begun: Number(run.begun),
             device: run.class.map(|class| class.name().to_owned()),
+            gpus: run.gpus.as_slice().iter().map(ToString::to_string).collect(),
             took_ms: run.took.map(DurationMs::get),
             ended,
             output: result.map(|result| Text(result.output)),
@@ -247,6 +291,12 @@ pub struct JobView {
     /// How its state is saved, if it is, and what was saved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Box<CheckpointView>>,
+    /// Whether its client has stopped it, and its node is still to end the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopping: bool,
+    /// On how many nodes it runs at the same time, if on several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u8>,
 }
 
 impl From<&JobEntry> for JobView {
@@ -285,6 +335,8 @@ impl From<&JobEntry> for JobView {
             promise: PromiseView::of(entry).map(Box::new),
             secret_weights: entry.spec.tier.secret_weights().map(Text),
             checkpoint: CheckpointView::of(entry).map(Box::new),
+            is_stopping: entry.is_stopped && !entry.status.is_final(),
+            nodes: entry.spec.is_gang().then_some(entry.spec.nodes),
         }
     }
 }

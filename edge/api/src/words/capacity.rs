@@ -117,6 +117,7 @@ mod tests {
             memory_mib: 24_000,
             count: 1,
             features: Features::NONE,
+            sharing: tg_types::Sharing::WHOLE,
         };
         NodeEntry {
             owner: SecretKey::from_seed([1; 32]).public().into(),
@@ -127,10 +128,13 @@ mod tests {
                 price_per_tera: Amount::ZERO,
                 slots: 1,
                 is_open: true,
+                closes: None,
             },
             since: Tick::ZERO,
             place: 0,
             runs: List::default(),
+            drains: None,
+            held: List::default(),
             kept: List::default(),
             checks: 0,
             absent: None,

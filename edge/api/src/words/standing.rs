@@ -4,7 +4,7 @@ use super::short;
 use crate::{text::Text, view::PromiseView, why::WhyView};
 use serde::{Deserialize, Serialize};
 use tg_ledger::{Draw, JobEntry, Promise, Run, RunState};
-use tg_types::{Extent, JobStatus, Reason, Tier};
+use tg_types::{Amount, Extent, JobStatus, Reason, Tier};
 
 /// Why a job is where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +46,14 @@ impl Standing {
             }
             JobStatus::Failed => Self::new(Reason::JobFailed, failed(entry)),
             JobStatus::Expired => Self::new(Reason::JobExpired, Reason::JobExpired.sentence()),
+            JobStatus::Cancelled if entry.paid > Amount::ZERO => {
+                let text = format!(
+                    "Stopped by its owner; {} was paid for what it had taken, and the rest was \
+                     refunded.",
+                    entry.paid
+                );
+                Self::new(Reason::JobCancelled, text)
+            }
             JobStatus::Cancelled => {
                 Self::new(Reason::JobCancelled, Reason::JobCancelled.sentence())
             }
@@ -77,6 +85,10 @@ fn running(entry: &JobEntry) -> Standing {
     if live > 1 {
         let text = format!("{live} nodes run it; {committed} of them are bound to a result.");
         return Standing::new(Reason::JobPlaced, text);
+    }
+    if entry.is_stopped && last.state == RunState::Placed {
+        let text = format!("Stopped by its owner; node {node} saves what there is and ends it.");
+        return Standing::new(Reason::StopAsked, text);
     }
     match last.state {
         RunState::Committed { .. } | RunState::Revealed { .. } => Standing::new(
@@ -171,8 +183,14 @@ fn failed(entry: &JobEntry) -> String {
         | RunState::Committed { .. }
         | RunState::Revealed { .. } => None,
     });
-    let refunded = Reason::JobFailed.sentence();
-    why.map_or(refunded.to_owned(), |why| format!("{refunded} Last run: {}", why.sentence()))
+    let refunded = match entry.paid {
+        Amount::ZERO => Reason::JobFailed.sentence().to_owned(),
+        paid => format!(
+            "No result was accepted; {paid} was paid for the time of nodes that did their part, \
+             and the rest was refunded."
+        ),
+    };
+    why.map_or(refunded.clone(), |why| format!("{refunded} Last run: {}", why.sentence()))
 }
 
 #[cfg(test)]
@@ -194,7 +212,9 @@ mod tests {
         let node = NodeId::new([node; 32]);
         let (class, begun, took, yields_to) = (None, Tick::ZERO, None, None);
         let (owner, bond, deadline) = (owner(), Amount::ZERO, Tick::ZERO);
-        Run { node, owner, bond, class, begun, took, deadline, yields_to, state }
+        let gpus = tg_types::GpuSlices::default();
+        let asked = None;
+        Run { node, owner, bond, class, asked, gpus, begun, took, deadline, yields_to, state }
     }
 
     fn revealed() -> RunState {
@@ -308,6 +328,7 @@ mod tests {
                 expires_after: DurationMs::MINUTE,
                 promise: None,
                 checkpoint: None,
+                nodes: 1,
             },
             escrow: Amount::ZERO,
             submitted: Tick::ZERO,
@@ -329,6 +350,8 @@ mod tests {
             yields: 0,
             waits_for: None,
             paid: Amount::ZERO,
+            is_stopped: false,
+            gang_place: None,
         }
     }
 
@@ -351,6 +374,29 @@ mod tests {
         drawn.checks = List::new(vec![passed(4)]).expect("one");
         let sentence = "1 of 2 checkers have computed the same so far.";
         check(&drawn, Reason::CheckDrawn, sentence);
+    }
+
+    #[test]
+    fn job_that_was_stopped_says_what_was_paid() {
+        let paid = Amount::new(2_500_000_000).expect("small");
+        let placed = vec![run(0xab, RunState::Placed)];
+        let mut job = entry(Tier::Trusted, JobStatus::Running, placed);
+        job.is_stopped = true;
+        let sentence = "Stopped by its owner; node abababab saves what there is and ends it.";
+        check(&job, Reason::StopAsked, sentence);
+        let ended = RunState::Ended { why: Reason::RunStopped };
+        let mut job = entry(Tier::Trusted, JobStatus::Cancelled, vec![run(3, ended)]);
+        check(&job, Reason::JobCancelled, Reason::JobCancelled.sentence());
+        job.paid = paid;
+        let found = Standing::of(&job, None);
+        assert!(found.sentence.contains(&format!("{paid} was paid")), "{}", found.sentence);
+        let params = tg_types::Params::local();
+        let charges = tg_ledger::charges(&params, &job.spec, job.extent).expect("small");
+        let price = crate::rpc::PriceView::new(&job, &charges);
+        assert_eq!(price.charged, Some(crate::text::Tgrid(paid)), "it has cost that");
+        job.status = JobStatus::Failed;
+        let found = Standing::of(&job, None);
+        assert!(found.sentence.contains(&format!("{paid} was paid")), "{}", found.sentence);
     }
 
     #[test]

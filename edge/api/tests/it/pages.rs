@@ -52,6 +52,7 @@ fn submit(world: &World, count: usize) -> Vec<JobId> {
         expires_after: DurationMs::HOUR,
         promise: None,
         checkpoint: None,
+        nodes: 1,
     };
     let specs = List::new(vec![spec; count]).expect("few");
     let tx = send(
@@ -72,6 +73,7 @@ fn register(world: &World) -> NodeId {
         memory_mib: 2_048,
         count: 1,
         features: Features::NONE,
+        sharing: tg_types::Sharing::WHOLE,
     };
     let descriptor = NodeDescriptor {
         region: REGION.parse().expect("printable"),
@@ -80,6 +82,7 @@ fn register(world: &World) -> NodeId {
         price_per_tera: Amount::new(1_000).expect("small"),
         slots: 1,
         is_open: true,
+        closes: None,
     };
     let consent = key.sign(&world.genesis.domain(), Kind::NodeConsent, owner.as_bytes());
     send(world, &world.rich, Action::Stake { amount: tgrid(10) });

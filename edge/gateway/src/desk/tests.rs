@@ -68,6 +68,8 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
         owner: account(node),
         bond: Amount::ZERO,
         class: None,
+        asked: None,
+        gpus: tg_types::GpuSlices::default(),
         begun: Tick::ZERO,
         took: None,
         yields_to: None,
@@ -90,6 +92,7 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
             expires_after: DurationMs::MINUTE,
             promise: None,
             checkpoint: None,
+            nodes: 1,
         },
         escrow: Amount::ZERO,
         submitted: Tick::ZERO,
@@ -111,6 +114,8 @@ pub(crate) fn entry(owner: u8, node: u8) -> JobEntry {
         yields: 0,
         waits_for: None,
         paid: Amount::ZERO,
+        is_stopped: false,
+        gang_place: None,
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) fn import(text: &str) -> Result<Imported, Located> {
     let mut interpreter = None;
     let mut has_begun = false;
     let mut begins = 1;
+    let mut totals = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let at = Position { line: index.saturating_add(1), column: 1 };
         if let Some(shebang) = line.strip_prefix("#!").filter(|_| index == 0) {
@@ -59,7 +60,7 @@ pub(super) fn import(text: &str) -> Result<Imported, Located> {
                 let why = "stands after the first command, where Slurm ignores it too";
                 draft.note(at, format!("`{}` {why}", line.trim()));
             } else {
-                options_line(&mut draft, at, options);
+                options_line(&mut draft, at, options, &mut totals);
             }
             continue;
         }
@@ -78,6 +79,8 @@ pub(super) fn import(text: &str) -> Result<Imported, Located> {
     if !has_begun {
         return Err(nothing("no command below the #SBATCH lines"));
     }
+    let nodes = draft.file.num_nodes;
+    totals.iter().for_each(|(at, value)| gpus(&mut draft, *at, "--gpus", value, nodes));
     let at = Position { line: begins, column: 1 };
     command(&mut draft, at, interpreter, &body.join("\n"))?;
     Ok(draft.finish())
@@ -91,7 +94,8 @@ fn command_notes(draft: &mut Draft, at: Position, line: &str) {
         draft.note(at, format!("`{first}` {why}"));
     }
     if line.contains("SLURM_") {
-        draft.note(at, "variables of Slurm (SLURM_…) are not set on the network");
+        let why = "are not set on the network; members find $TG_RANK and $TG_NODES";
+        draft.note(at, format!("variables of Slurm (SLURM_…) {why}"));
     }
 }
 
@@ -141,7 +145,9 @@ fn command(
     Ok(())
 }
 
-fn options_line(draft: &mut Draft, at: Position, line: &str) {
+/// Reads a line of options. Numbers of GPUs of all nodes together are kept for later, when it is
+/// known how many nodes there are.
+fn options_line(draft: &mut Draft, at: Position, line: &str, totals: &mut Vec<(Position, String)>) {
     let words = split_words(line);
     let mut words = words.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
@@ -160,7 +166,12 @@ fn options_line(draft: &mut Draft, at: Position, line: &str) {
         };
         let value =
             joined.or_else(|| words.next_if(|next| !next.starts_with('-')).map(str::to_owned));
-        option(draft, at, &name, value.as_deref().unwrap_or_default());
+        let value = value.unwrap_or_default();
+        if name == "gpus" {
+            totals.push((at, value));
+        } else {
+            option(draft, at, &name, &value);
+        }
     }
 }
 
@@ -186,11 +197,14 @@ fn option(draft: &mut Draft, at: Position, name: &str, value: &str) {
             Some(span) => draft.file.run_max = Some(span),
             None => unreadable(draft, "a time such as 90, 1:30:00 or 2-12"),
         },
-        "gpus" | "gpus-per-node" | "gpus-per-task" => gpus(draft, at, &path, value),
+        "gpus-per-node" | "gpus-per-task" => gpus(draft, at, &path, value, NonZeroU16::MIN),
         "gres" => {
             for item in value.split(',') {
                 match item.strip_prefix("gpu") {
-                    Some(rest) => gpus(draft, at, &path, rest.trim_start_matches(':')),
+                    Some(rest) => {
+                        let rest = rest.trim_start_matches(':');
+                        gpus(draft, at, &path, rest, NonZeroU16::MIN);
+                    }
                     None => draft.note(at, format!("`{path}`: {item:?} has no counterpart")),
                 }
             }
@@ -232,8 +246,8 @@ fn option(draft: &mut Draft, at: Position, name: &str, value: &str) {
     }
 }
 
-/// `TYPE:N`, `TYPE` or `N`.
-fn gpus(draft: &mut Draft, at: Position, path: &str, value: &str) {
+/// `TYPE:N`, `TYPE` or `N`, of all these nodes together; each is given its part, rounded up.
+fn gpus(draft: &mut Draft, at: Position, path: &str, value: &str, nodes: NonZeroU16) {
     for item in value.split(',') {
         let (model, count) = match item.rsplit_once(':') {
             Some((model, count)) => (model, count),
@@ -241,7 +255,8 @@ fn gpus(draft: &mut Draft, at: Position, path: &str, value: &str) {
             None => (item, ""),
         };
         let count = if count.is_empty() { "1" } else { count };
-        match (NonZeroU16::read(count), model) {
+        let each = |all: NonZeroU16| NonZeroU16::new(all.get().div_ceil(nodes.get()));
+        match (NonZeroU16::read(count).and_then(each), model) {
             (Some(count), "") => draft.any_gpu(at, path, u64::from(count.get())),
             (Some(count), model) => draft.gpu(at, path, model, count),
             (None, _) if count == "0" => {}

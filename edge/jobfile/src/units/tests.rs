@@ -1,6 +1,6 @@
 //! What is read as a number with a unit, what is not, and that writing is the inverse of reading.
 
-use super::{Cpus, Deadline, Form, Priority, Size, Span};
+use super::{Cpus, Deadline, Form, GpuShare, Priority, Size, Span};
 use std::fmt::{Debug, Display};
 use tg_types::{DurationMs, Tick};
 
@@ -49,6 +49,10 @@ fn sizes_of_another_form_are_refused() {
 
 #[test]
 fn processors_are_read_in_thousandths() {
+    check::<GpuShare>("0.25", "0.25");
+    check::<GpuShare>("0.50", "0.5");
+    check::<GpuShare>("0.05", "0.05");
+    refused::<GpuShare>(&["", "0", "1", "0.3333", "0.01", "1.5", "25%", "1/4", "-0.5"]);
     check::<Cpus>("4", "4");
     check::<Cpus>("8+", "8");
     check::<Cpus>("0.5", "0.5");

@@ -131,7 +131,7 @@ file_mounts: {/in/more.txt: ./more.txt}
 inputs: {pi.sh: ./pi.sh}
 outputs: {pi.txt: ./pi.txt}
 resources: {accelerators: 'RTX4090', memory: 1GB, cpus: 2, disk: 1GB, region: eu, features: onnx}
-num_nodes: 1
+num_nodes: 16
 budget: {max: 1}
 verify: redundant:3
 key_escrow: none

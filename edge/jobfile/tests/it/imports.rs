@@ -100,6 +100,21 @@ fn slurm_options_are_noted_or_translated() {
 }
 
 #[test]
+fn slurm_counts_gpus_of_all_nodes_or_of_each() {
+    let check = |options: &str, expected: u16| {
+        let text = format!("#!/bin/sh\n#SBATCH {options}\necho\n");
+        let file = import::slurm(&text, "source").expect("imports").file;
+        let counts: Vec<u16> =
+            file.resources.accelerators.iter().map(|one| one.count().get()).collect();
+        assert_eq!((file.num_nodes.get(), counts), (2, vec![expected]), "{options}");
+    };
+    check("--gpus=a100:8 --nodes=2", 4);
+    check("-N2 -G a100:7", 4);
+    check("-N2 --gpus-per-node=a100:8", 8);
+    check("-N2 --gres=gpu:a100:8", 8);
+}
+
+#[test]
 fn slurm_array_says_how_to_run_it() {
     for option in ["--array=0-9", "-a 0-9"] {
         let text = format!("#!/bin/sh\n#SBATCH {option}\necho $SLURM_ARRAY_TASK_ID\n");

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use std::num::{NonZeroU8, NonZeroU16};
 use std::str::FromStr;
 use tg_jobfile::{
-    Accelerator, Checkpoint, Cpus, Deadline, JobFile, KeyEscrow, Model, ModelSource, Priority,
-    Public, Resources, Run, Service, Size, Span, Task, Verify, Work, import,
+    Accelerator, Checkpoint, Cpus, Deadline, GpuShare, JobFile, KeyEscrow, Model, ModelSource,
+    Priority, Public, Resources, Run, Service, Size, Span, Task, Verify, Work, import,
 };
 use tg_types::{Amount, DurationMs, Features, Tick};
 
@@ -74,6 +74,11 @@ fn resources(u: Draw<'_, '_>, depth: usize) -> arbitrary::Result<Resources> {
     Ok(Resources {
         accelerators,
         gpu_memory: maybe(u, |u| size(u))?,
+        gpu_share: maybe(
+            u,
+            |u| Ok(GpuShare::from_steps(u.int_in_range(1..=19)?).expect("a part")),
+        )?,
+        share_with_strangers: u.arbitrary()?,
         memory: maybe(u, |u| size(u))?,
         cpus: maybe(u, |u| cpus(u))?,
         disk: maybe(u, |u| size(u))?,

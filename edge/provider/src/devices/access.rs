@@ -13,6 +13,9 @@ use std::path::PathBuf;
 const NVIDIA_SHARED: [&str; 4] =
     ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"];
 
+/// Where NVIDIA's driver says which files let programs use partitions.
+const CAPABILITIES: &str = "/proc/driver/nvidia/capabilities";
+
 /// The one file by which programs get to all GPUs of a machine under WSL.
 const WSL_SHARED: &str = "/dev/dxg";
 
@@ -83,6 +86,21 @@ fn minor(root: &Root, address: PciAddress) -> Option<u32> {
     line.trim().parse().ok()
 }
 
+/// The files by which a program may use a partition of the GPU at this place: that of the GPU
+/// instance with this number, and that of its one compute instance.
+pub(crate) fn partition_files(root: &Root, address: PciAddress, instance: u32) -> Vec<PathBuf> {
+    let Some(gpu) = minor(root, address) else { return Vec::new() };
+    let of_instance = format!("{CAPABILITIES}/gpu{gpu}/mig/gi{instance}");
+    let files = [format!("{of_instance}/access"), format!("{of_instance}/ci0/access")];
+    let files = files.iter().filter_map(|file| {
+        let text = root.text(file)?;
+        let line = text.lines().find_map(|line| line.trim().strip_prefix("DeviceFileMinor:"))?;
+        let number: u32 = line.trim().parse().ok()?;
+        Some(format!("/dev/nvidia-caps/nvidia-cap{number}"))
+    });
+    existing(root, files)
+}
+
 /// The driver's libraries in the first folder that has any.
 fn libraries(root: &Root) -> Vec<PathBuf> {
     let is_wanted = |name: &String| NVIDIA_LIBRARIES.iter().any(|start| name.starts_with(start));
@@ -112,7 +130,7 @@ fn existing(root: &Root, paths: impl Iterator<Item = String>) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::access;
+    use super::{access, partition_files};
     use crate::devices::facts::{DeviceFacts, DeviceId, Kind, PciAddress, Source};
     use crate::root::Root;
     use crate::testing::Folder;
@@ -149,6 +167,24 @@ mod tests {
         let names = ["libcuda.so.1", "libcuda.so.550.54", "libnvidia-ml.so.550.54"];
         let names = names.map(|name| PathBuf::from(format!("/{libraries}/{name}")));
         assert_eq!(found.libraries, names);
+    }
+
+    #[test]
+    fn partition_has_the_files_of_its_instances() {
+        let folder = Folder::new();
+        let address = PciAddress::parse("0000:41:00.0").expect("a place");
+        let root = Root::new(folder.path());
+        assert_eq!(partition_files(&root, address, 9), paths(&[]));
+        let information = "Model: \t\t NVIDIA A100\nDevice Minor: \t 3\n";
+        folder.write("proc/driver/nvidia/gpus/0000:41:00.0/information", information);
+        let of = "proc/driver/nvidia/capabilities/gpu3/mig/gi9";
+        let says = |number: u8| format!("DeviceFileMinor: {number}\nDeviceFileMode: 292\n");
+        folder.write(&format!("{of}/access"), says(30));
+        folder.write(&format!("{of}/ci0/access"), says(31));
+        folder.write("dev/nvidia-caps/nvidia-cap30", "");
+        assert_eq!(partition_files(&root, address, 9), paths(&["/dev/nvidia-caps/nvidia-cap30"]));
+        folder.write("dev/nvidia-caps/nvidia-cap31", "");
+        assert_eq!(partition_files(&root, address, 9).len(), 2);
     }
 
     #[test]

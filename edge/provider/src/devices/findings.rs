@@ -27,6 +27,9 @@ const HEAT_MARGIN_C: i16 = 5;
 /// The temperature from which a processor is too hot; all slow down between 95 and 105.
 const CPU_HEAT_C: i16 = 95;
 
+/// The word for a GPU on which MIG is on and that has no partition.
+const MIG_EMPTY: &str = "mig-empty";
+
 /// How bad a finding is; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -72,7 +75,11 @@ impl fmt::Display for Finding {
 /// All findings, the worst first.
 #[must_use]
 pub fn findings(catalogue: &Catalogue) -> Vec<Finding> {
-    judge(catalogue.snapshot())
+    let mut found = judge(catalogue.snapshot());
+    // A GPU that is split for each run has no partition while there is none.
+    let is_split = |device: &DeviceId| catalogue.given_out.split.contains_key(device);
+    found.retain(|it| it.code != MIG_EMPTY || !it.device.as_ref().is_some_and(is_split));
+    found
 }
 
 /// As [`findings`], of what was read at some time.
@@ -215,7 +222,7 @@ impl Found {
                 let what = format!("{model}: MIG is on, but there is no instance to run on");
                 let fix = "make some with `nvidia-smi mig -cgi PROFILE -C`, or switch MIG off \
                            with `nvidia-smi -mig 0`";
-                self.add(Severity::Error, "mig-empty", id, [what, fix.into()]);
+                self.add(Severity::Error, MIG_EMPTY, id, [what, fix.into()]);
             }
             MigMode::Waiting { to_be_on } => {
                 let mode = if to_be_on { "on" } else { "off" };

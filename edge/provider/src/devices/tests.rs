@@ -1,12 +1,13 @@
 //! Tests of the catalogue without any library: recorded trees and made-up devices.
 
 use super::{
-    Absence, Catalogue, Changes, DetectSettings, DeviceFacts, DeviceId, Kind, Memory, MigMode,
-    NvidiaFault, Partition, Source, gpu_places, offered, printable,
+    Absence, Catalogue, Changes, DetectSettings, DeviceFacts, DeviceId, GivenOut, Kind, Memory,
+    MigMode, NvidiaFault, Partition, Source, gpu_places, offered, printable,
 };
 use crate::root::Root;
 use crate::testing::{Folder, fixture, noise};
 use tg_types::node::DEVICES_MAX;
+use tg_types::{MigSlices, Sharing};
 
 fn settings(root: std::path::PathBuf) -> DetectSettings {
     DetectSettings { root, with_adapters: false, ..DetectSettings::default() }
@@ -107,7 +108,7 @@ fn offered_devices_are_counted_by_model_and_memory() {
         unknown,
     ];
     let shown = |with_software: bool| -> Vec<String> {
-        offered(&devices, with_software)
+        offered(&devices, with_software, &GivenOut::default())
             .iter()
             .map(|device| format!("{} x {}, {} MiB", device.count, device.model, device.memory_mib))
             .collect()
@@ -122,7 +123,8 @@ fn offered_devices_are_counted_by_model_and_memory() {
     let software = "1 x software llvmpipe, 100 MiB".to_owned();
     assert!(shown(true).contains(&software) && shown(true).len() == expected.len() + 1);
     let models = |with_software: bool| -> Vec<String> {
-        let places = gpu_places(&devices, &Root::new(Folder::new().path()), with_software);
+        let (folder, whole) = (Folder::new(), GivenOut::default());
+        let places = gpu_places(&devices, &Root::new(folder.path()), with_software, &whole);
         places.iter().map(|place| format!("{} = {}", place.model, place.name)).collect()
     };
     let whole = ["RTX 4090 = RTX 4090", "RTX 4090 = RTX 4090", "Arc = Arc", "Mystery = Mystery"];
@@ -134,7 +136,60 @@ fn offered_devices_are_counted_by_model_and_memory() {
 fn offered_devices_keep_the_bound_of_a_descriptor() {
     let devices: Vec<DeviceFacts> =
         (0..40).map(|number| gpu("x", &format!("model {number}"), 1)).collect();
-    assert_eq!(offered(&devices, false).len(), DEVICES_MAX);
+    assert_eq!(offered(&devices, false, &GivenOut::default()).len(), DEVICES_MAX);
+}
+
+/// An A100 that is to be split and has a partition, an RTX 4090, and a GPU of another maker.
+fn given_out() -> [DeviceFacts; 3] {
+    let mut split = gpu("a", "A100", 81_920);
+    split.mig = MigMode::On;
+    split.partitions = vec![part("1", "1g.10gb", 9_728)];
+    let mut other = gpu("c", "Arc", 16_384);
+    other.source = Source::Wgpu;
+    [split, gpu("b", "RTX 4090", 24_564), other]
+}
+
+/// Seven slices of the A100.
+fn seven() -> GivenOut {
+    let split = [(DeviceId::new("a"), MigSlices::Seven)].into();
+    GivenOut { split, shares: false }
+}
+
+const SEVEN: Sharing = Sharing { mig: Some(MigSlices::Seven), shares: false };
+const SHARES: Sharing = Sharing { mig: None, shares: true };
+
+#[test]
+fn device_is_given_out_as_its_owner_and_its_driver_allow() {
+    let devices = given_out();
+    let check = |how: &GivenOut, sharing: [Sharing; 3], in_parts: [bool; 3]| {
+        assert_eq!(devices.each_ref().map(|facts| how.of(facts)), sharing);
+        assert_eq!(devices.each_ref().map(|facts| how.is_in_parts(facts)), in_parts);
+    };
+    let whole = Sharing::WHOLE;
+    check(&GivenOut::default(), [whole; 3], [true, false, false]);
+    check(&seven(), [SEVEN, whole, whole], [false; 3]);
+    // One that is split is not shared, and nothing limits shares of other makers' GPUs.
+    check(&GivenOut { shares: true, ..seven() }, [SEVEN, SHARES, whole], [false; 3]);
+}
+
+#[test]
+fn gpu_that_is_split_for_runs_is_offered_as_one_and_has_a_place() {
+    let devices = given_out();
+    let check = |how: &GivenOut, expected: &[(&str, u32, Sharing)]| {
+        let root = Folder::new();
+        let places = gpu_places(&devices, &Root::new(root.path()), false, how);
+        let places = places.iter().map(|it| (it.model.as_str(), it.memory_mib, it.sharing));
+        assert_eq!(places.collect::<Vec<_>>(), expected);
+        let offers = offered(&devices, false, how);
+        let offers = offers.iter().map(|it| (it.model.as_str(), it.memory_mib, it.sharing));
+        assert_eq!(offers.collect::<Vec<_>>(), expected, "offers and places are found by these");
+    };
+    let whole = Sharing::WHOLE;
+    let rest = [("RTX 4090", 24_564, whole), ("Arc", 16_384, whole)];
+    check(&seven(), &[("A100", 81_920, SEVEN), rest[0], rest[1]]);
+    let shared = ("RTX 4090", 24_564, SHARES);
+    let how = GivenOut { shares: true, ..seven() };
+    check(&how, &[("A100", 81_920, SEVEN), shared, rest[1]]);
 }
 
 #[test]

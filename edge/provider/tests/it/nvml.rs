@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tg_nvml_test::{LIBRARY_FILE, STATE_ENDING};
 use tg_provider::devices::{
-    Absence, Catalogue, DetectSettings, DeviceFacts, Kind, NvidiaFault, Owner, Percent, findings,
+    Absence, Catalogue, DetectSettings, DeviceFacts, GivenOut, Kind, NvidiaFault, Owner, Percent,
+    findings,
 };
+use tg_types::MigSlices;
 
 pub(crate) const RTX: &str = "GPU-4090aaaa-0000-4000-8000-000000000001";
 pub(crate) const A100: &str = "GPU-a100aaaa-0000-4000-8000-000000000002";
@@ -254,6 +256,13 @@ fn instances_that_change_are_noticed() {
     assert!(profiles(&catalogue).is_empty());
     assert!(codes(&catalogue).contains(&"mig-empty"));
     assert!(catalogue.offered().iter().all(|device| !device.model.as_str().contains("A100")));
+
+    let a100 = gpus(&catalogue).into_iter().find(|facts| facts.id.as_str() == A100);
+    let split = [(a100.expect("it is there").id.clone(), MigSlices::Seven)].into();
+    catalogue.give_out(GivenOut { split, shares: false });
+    assert!(!codes(&catalogue).contains(&"mig-empty"), "it is split when a run needs it");
+    assert!(catalogue.offered().iter().any(|device| device.model.as_str().contains("A100")));
+    catalogue.give_out(GivenOut::default());
 
     machine.state("gpu 1 mig off");
     catalogue.refresh();

@@ -30,7 +30,7 @@ fn folder() -> WorkSource {
 }
 
 fn helper() -> Helper {
-    Helper::find().expect("this program")
+    Helper::find(None).expect("this program")
 }
 
 fn container<'a>(view: &'a View, helper: &'a Helper) -> Container<'a> {

@@ -51,9 +51,7 @@ pub(super) fn fits(
         (Action::SubmitJobs { specs, escrow_max, .. }, events) => {
             fits_jobs(sender, id, (specs.as_slice(), *escrow_max), events, books)
         }
-        (Action::CancelJob { job }, [Event::JobCancelled { job: closed, owner, .. }]) => {
-            closed == job && *owner == sender
-        }
+        (Action::CancelJob { job }, events) => fits_cancel(sender, job, events),
         (Action::SubmitEvidence { .. }, [Event::Slashed { reporter, .. }]) => *reporter == sender,
         (
             Action::ReportAbsent { epoch, nodes },
@@ -104,8 +102,7 @@ fn fits_work(sender: AccountId, action: &Action, events: &[Event]) -> bool {
             events.iter().all(|event| follows_result(sender, &jobs, event))
         }
         (Action::GiveUp { job, .. }, [Event::RunEnded { job: of, node, why }, rest @ ..]) => {
-            let is_failure =
-                |event: &Event| matches!(event, Event::JobFailed { job, .. } if job == of);
+            let is_failure = |event: &Event| is_end(event, of);
             let is_mine = of == job && is_node(sender, node) && *why == Reason::RunGivenUp;
             is_mine && rest.len() <= 1 && rest.iter().all(is_failure)
         }
@@ -146,6 +143,27 @@ fn fits_work(sender: AccountId, action: &Action, events: &[Event]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether these events can follow when a client takes a job back or stops it.
+fn fits_cancel(sender: AccountId, job: &JobId, events: &[Event]) -> bool {
+    match events {
+        [Event::StopAsked { job: asked, .. }] => asked == job,
+        [runs @ .., Event::JobCancelled { job: closed, owner, .. }] => {
+            let is_run = |event: &Event| {
+                matches!(event, Event::RunStopped { .. } | Event::ProviderPaid { .. })
+                    && event.job() == Some(*job)
+            };
+            closed == job && *owner == sender && runs.iter().all(is_run)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a job ends: it failed, or was stopped before.
+fn is_end(event: &Event, of: &JobId) -> bool {
+    matches!(event, Event::JobFailed { .. } | Event::JobCancelled { .. })
+        && event.job() == Some(*of)
 }
 
 fn is_node(sender: AccountId, node: &NodeId) -> bool {

@@ -87,6 +87,8 @@ struct JobBook {
     seals: BTreeMap<NodeId, Hash32>,
     /// How the last run of a node ended, if nobody has paid for that yet.
     ended: BTreeMap<NodeId, Reason>,
+    /// Runs that the client stopped, with what they are to be paid.
+    stopped: BTreeMap<NodeId, i128>,
     checks: BTreeMap<NodeId, CheckPhase>,
     /// Checkers that recomputed a whole run of which tiles were to be shown.
     unshown: BTreeSet<NodeId>,
@@ -106,6 +108,7 @@ impl JobBook {
             runs: BTreeMap::new(),
             seals: BTreeMap::new(),
             ended: BTreeMap::new(),
+            stopped: BTreeMap::new(),
             checks: BTreeMap::new(),
             unshown: BTreeSet::new(),
             dispute: None,
@@ -216,13 +219,28 @@ impl JobBooks {
     ) {
         let Some(book) = book(&mut self.jobs, job, found) else { return };
         let (locked, owed) = (book.locked, book.owner);
-        found.check(locked == refund && book.paid == 0, Invariant::Money, || {
-            format!("{job:?} had {locked} locked and {refund} came back")
+        let paid = book.paid; // only of runs that its owner stopped
+        found.check(locked == refund + paid, Invariant::Money, || {
+            format!("{job:?} had {locked} locked, {paid} paid, and {refund} came back")
         });
         found.check(owed == Some(*owner), Invariant::Money, || {
             format!("the escrow of {job:?} went to {owner:?} instead of {owed:?}")
         });
         book.end();
+    }
+
+    /// A client stopped a job: a run that was under way ends, and is paid for its time.
+    pub(super) fn stop(&mut self, event: &Event, found: &mut Violations) {
+        let Event::RunStopped { job, node, paid, .. } = event else { return };
+        let paid = units(*paid);
+        let Some(book) = book(&mut self.jobs, job, found) else { return };
+        let phase = book.runs.remove(node);
+        let most = units(book.spec.pay);
+        let fits = phase == Some(Phase::Placed) && (0..=most).contains(&paid);
+        found.check(fits, Invariant::Work, || {
+            format!("{node:?} is stopped for {paid} of {most} in {job:?} after {phase:?}")
+        });
+        book.stopped.insert(*node, paid);
     }
 
     /// A run or a check is paid; gives what its node gets for its transactions.
@@ -239,6 +257,13 @@ impl JobBooks {
             format!("{owner:?} was paid for {node:?}, which {owner_known:?} owns")
         });
         let Some(book) = book(&mut self.jobs, job, found) else { return 0 };
+        if let Some(expected) = book.stopped.remove(node) {
+            found.check(expected == amount && !is_check, Invariant::Money, || {
+                format!("{node:?} is paid {amount} for {job:?}, which was stopped for {expected}")
+            });
+            book.paid += amount;
+            return 0;
+        }
         let Some(prices) = prices(&self.params, &self.programs, &book.spec) else { return 0 };
         let (expected, fees) = if is_check {
             let is_unshown = i128::from(book.unshown.contains(node));

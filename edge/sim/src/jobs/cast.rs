@@ -57,6 +57,7 @@ impl Party {
             memory_mib: 1_024,
             count: 1,
             features: Features::NONE,
+            sharing: tg_types::Sharing::WHOLE,
         };
         let descriptor = NodeDescriptor {
             region: "nowhere".parse().expect("a name"),
@@ -65,6 +66,7 @@ impl Party {
             price_per_tera: Amount::ZERO,
             slots: SLOTS,
             is_open: true,
+            closes: None,
         };
         let owner = self.owner.as_bytes();
         let consent = self.purse.secret().sign(domain, Kind::NodeConsent, owner);

@@ -244,6 +244,7 @@ impl Play {
                 expires_after: self.scenario.expires_after,
                 promise: None,
                 checkpoint: None,
+                nodes: 1,
             }
         };
         let specs: Vec<JobSpec> = (0..count).map(spec).collect();

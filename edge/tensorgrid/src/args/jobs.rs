@@ -3,7 +3,7 @@
 use super::model::NamedFile;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
-use tg_jobfile::{Accelerator, Cpus, Deadline, KeyEscrow, Priority, Public, Size, Span};
+use tg_jobfile::{Accelerator, Cpus, Deadline, GpuShare, KeyEscrow, Priority, Public, Size, Span};
 use tg_types::{Amount, Features, JobId, Name, NodeId, Tier};
 
 /// What a job is, for `quote` and `run`
@@ -49,7 +49,18 @@ pub(crate) struct JobOptions {
     /// A GPU of this model, such as "RTX 4090" or A100-80GB; `tensorgrid catalogue` lists names
     #[arg(short, long, value_name = "MODEL")]
     pub(crate) gpu: Option<Accelerator>,
-    /// A GPU with at least this memory, such as 16GB
+    /// GPUs of one model for a command alone, from 1 to 16; 1 if it asks for any
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) gpus: Option<u8>,
+    /// A part of a GPU is enough for a command, from 0.05 to 0.95 in steps of 0.05: it is given a
+    /// partition that hardware keeps apart, or the whole GPU where there are none, and pays for
+    /// what it is given
+    #[arg(long, value_name = "PART", conflicts_with = "gpus")]
+    pub(crate) gpu_share: Option<GpuShare>,
+    /// Strangers who agree to it as well may be beside it on the same GPU, side by side or in turns
+    #[arg(long, requires = "gpu_share")]
+    pub(crate) share_with_strangers: bool,
+    /// A GPU, or a part of one, with at least this memory, such as 16GB
     #[arg(long, value_name = "SIZE")]
     pub(crate) vram: Option<Size>,
     /// Memory that is needed, such as 512MB; a command or float model gets no more
@@ -83,6 +94,10 @@ pub(crate) struct JobOptions {
     /// How often it is saved, such as 30s; 10m unless given
     #[arg(long, value_name = "SPAN", requires = "checkpoint")]
     pub(crate) checkpoint_every: Option<Span>,
+    /// On how many nodes a command runs at the same time, 2 to 16: all of them or none; each finds
+    /// its number in $TG_RANK, and how many there are in $TG_NODES
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) nodes: Option<u8>,
     /// Who keeps the key of the sealed data: validators, each a share of it, or none but you: then
     /// `run` has to stay online until the job has ended; validators unless given
     #[arg(long, value_name = "WHO")]
@@ -135,6 +150,34 @@ pub(crate) struct WhyArguments {
     pub(crate) node: Option<NodeId>,
 }
 
+/// `adjust`
+#[derive(Clone, Debug, Args)]
+#[command(group(
+    clap::ArgGroup::new("change")
+        .required(true)
+        .multiple(true)
+        .args(["bid", "within", "deadline", "nodes"])
+))]
+pub(crate) struct AdjustArguments {
+    /// The job
+    pub(crate) job: JobId,
+    /// What a run is paid, in TGRID, while the job waits: more is served sooner
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) bid: Option<Amount>,
+    /// How long the job may still take in all; a job that runs may be given more time only
+    #[arg(long, value_name = "SPAN", conflicts_with = "deadline")]
+    pub(crate) within: Option<Span>,
+    /// When it must be done, such as 2026-12-01T08:00Z, in place of --within
+    #[arg(long, value_name = "TIME")]
+    pub(crate) deadline: Option<Deadline>,
+    /// On how many nodes a command runs at the same time, while the job waits
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) nodes: Option<u8>,
+    /// The most that may be locked for it in all, in TGRID; what the change needs unless given
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) max: Option<Amount>,
+}
+
 /// `show` and `stop`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JobArguments {
@@ -161,6 +204,9 @@ pub(crate) struct LogsArguments {
     /// Leave out so many bytes, those that were seen before
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) from: u64,
+    /// Which member of a job for several nodes, counted from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) rank: u8,
 }
 
 /// `cp`

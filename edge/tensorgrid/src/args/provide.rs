@@ -19,6 +19,11 @@ pub(crate) struct ProvideArguments {
     /// GPUs to offer: all, none, or numbers such as 0,1
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) gpus: GpuChoice,
+    /// Let commands whose clients agree to it share a GPU of NVIDIA's, side by side or in turns,
+    /// without hardware between them. GPUs on which MIG is on, and that you have not cut up, are
+    /// given out in partitions without this
+    #[arg(long)]
+    pub(crate) share_gpus: bool,
     /// Offer Vulkan drivers that compute on the processor as GPUs, under names that say so: for
     /// tests without a GPU
     #[arg(long, hide = true)]
@@ -30,7 +35,8 @@ pub(crate) struct ProvideArguments {
     /// Take work only while nobody else uses the machine
     #[arg(long)]
     pub(crate) only_idle: bool,
-    /// The least an hour costs, in TGRID
+    /// The least an hour costs of a run with one GPU or none, in TGRID; a part of a GPU costs its
+    /// part
     #[arg(long, value_name = "AMOUNT", default_value = "0.1")]
     pub(crate) min_price: Amount,
     /// The least 10^12 multiply-adds of a tensor program cost, in TGRID
@@ -54,7 +60,7 @@ pub(crate) struct ProvideArguments {
     /// Let commands that ask for it use this machine's network, with all that it can reach
     #[arg(long)]
     pub(crate) allow_network: bool,
-    /// Seconds to finish work after ^C before leaving it to others
+    /// Seconds to finish work after ^C, or to have it go on elsewhere, before leaving it to others
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub(crate) grace: u64,
     /// NVIDIA's management library, if it is not where it usually is

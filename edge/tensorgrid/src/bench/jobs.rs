@@ -224,7 +224,8 @@ impl Bench {
             let descriptor = terms.with(devices, true).map_err(|_| story::StoryError::NoDevice)?;
             let stake = machine::STAKE;
             let (workshop, notes, cheats, gpus) = (None, None, None, Vec::new());
-            let plan = ProviderPlan { descriptor, gpus, stake, workshop, notes, cheats };
+            let splitter = None;
+            let plan = ProviderPlan { descriptor, gpus, splitter, stake, workshop, notes, cheats };
             let key = SecretKey::from_seed(files::random()?);
             let gateway = doors.gateway(&key).await?;
             providers.push(Provider::start(gateway, key, plan).await?);
@@ -259,6 +260,7 @@ impl Bench {
             expires_after: DurationMs::MINUTE,
             promise: None,
             checkpoint: None,
+            nodes: 1,
             escrow: KeyEscrow::Validators,
             urgency: Urgency::Usual,
             secret: None,

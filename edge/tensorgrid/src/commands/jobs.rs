@@ -1,15 +1,19 @@
 //! Jobs from a client's side: what they cost, handing them in, how far they are, why they wait, and
 //! what they gave.
 
+mod adjust;
 mod array;
 mod complain;
 mod fetch;
 mod float;
+mod gang;
+mod gpu_needs;
 mod keys;
 mod plan;
 mod resume;
 mod run;
 mod showing;
+mod stop;
 mod transfer;
 mod why;
 
@@ -38,7 +42,7 @@ use tg_gateway::message::{LISTED_MAX, Request};
 use tg_jobfile::{Deadline, Span};
 use tg_ledger::{JobEntry, keys as entry_keys};
 use tg_scheduler::catalogue::Catalogue;
-use tg_types::{Action, Decode as _, DurationMs, JobId, Lane, Needs};
+use tg_types::{Decode as _, DurationMs, JobId, Needs};
 
 const HINT: &str = "is the network still there? `tensorgrid status` tells";
 
@@ -56,7 +60,8 @@ pub(super) fn run(settings: &JobSettings, printer: &Printer) -> Result<Exit, Fai
         JobCommand::Why(arguments) => why::why(&session, arguments, printer),
         JobCommand::Logs(arguments) => fetch::logs(&session, arguments, printer),
         JobCommand::Copy(arguments) => fetch::copy(&session, arguments, printer),
-        JobCommand::Stop(arguments) => stop(&session, arguments, printer),
+        JobCommand::Stop(arguments) => stop::stop(&session, arguments, printer),
+        JobCommand::Adjust(arguments) => adjust::adjust(&session, arguments, printer),
         JobCommand::Complain(arguments) => complain::complain(&session, arguments, printer),
         JobCommand::Keys(arguments) => keys::keys(&session, arguments, printer),
         JobCommand::Resume(arguments) => resume::resume(&session, arguments, printer),
@@ -255,6 +260,9 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
         ];
         let weights = view.secret_weights.iter();
         rows.extend(weights.map(|id| ("weights", format!("secret, registered as {id}"))));
+        let nodes = view.nodes.iter();
+        rows.extend(nodes.map(|nodes| ("nodes", format!("{nodes} at once, or none"))));
+        rows.extend(view.is_stopping.then(|| ("stop", stop::ASKED.to_owned())));
         rows.extend(view.promise.iter().map(|promise| ("promise", promise.sentence.clone())));
         rows.extend(view.checkpoint.iter().map(|it| ("checkpoint", saved(it))));
         let made_room = view.checkpoint.iter().filter_map(|it| made_room(it));
@@ -275,22 +283,6 @@ fn show(session: &Session, arguments: &JobArguments, printer: &Printer) -> Resul
 fn run_words(run: &RunView) -> String {
     let on = run.device.as_ref().map(|device| format!(" on a {device}")).unwrap_or_default();
     let took = run.took_ms.map(|took| format!(", took {} s", took / 1_000)).unwrap_or_default();
-    format!("{} {}{on}{took}", run.state, run.node)
-}
-
-fn stop(session: &Session, arguments: &JobArguments, printer: &Printer) -> Result<Exit, Failure> {
-    let what = "the job was not stopped";
-    let account = session.key.public().into();
-    let job = arguments.job;
-    let stopped = session.runtime.block_on(async {
-        let nonce = session.gateway.nonce(account, Lane::FIRST).await?;
-        let action = Action::CancelJob { job };
-        session.gateway.send(&session.key, (Lane::FIRST, nonce), action).await
-    });
-    stopped.or_fail(what, "a job that runs already ends by itself, at the latest at its expiry")?;
-    let entry = find(session, job)?;
-    let listed = Listed { job: Text(job), view: (&entry).into() };
-    printer
-        .result(&listed, || format!("Job {job} is {}; its escrow is back.\n", listed.view.status));
-    Ok(Exit::Done)
+    let held: String = run.gpus.iter().map(|gpu| format!(", {gpu}")).collect();
+    format!("{} {}{on}{held}{took}", run.state, run.node)
 }

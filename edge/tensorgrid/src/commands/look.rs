@@ -10,6 +10,7 @@ use serde::Serialize;
 use tg_api::{
     document::NetworkWord,
     rpc::{ListedNode, StatusAnswer, ValidatorAnswer},
+    view::HeldView,
     view::TotalsView,
     words::{NOT_ASKED, WHAT_IS_PROVED, kib},
 };
@@ -105,7 +106,11 @@ fn members_text(members: &Members) -> String {
             .node
             .devices
             .iter()
-            .map(|device| format!("{} × {} {} MiB", device.count, device.model, device.memory_mib))
+            .map(|device| {
+                let (count, model, memory) = (device.count, &device.model, device.memory_mib);
+                let sharing = device.sharing.iter().map(|how| format!(" ({how})"));
+                format!("{count} × {model} {memory} MiB{}", sharing.collect::<String>())
+            })
             .collect();
         [
             listed.id.to_string(),
@@ -117,9 +122,27 @@ fn members_text(members: &Members) -> String {
     };
     let rows: Vec<[String; 5]> = members.nodes.iter().map(row).collect();
     text.push_str(&table(["node", "region", "devices", "price", "capacity"], &rows));
+    text.push_str(&held_text(&members.nodes));
     text.push_str(&format!("\n{WHAT_IS_PROVED}"));
     if members.more {
         text.push_str("\nThere are more; ask with a higher --limit.");
     }
     text
+}
+
+/// What runs hold of GPUs, a line for each.
+fn held_text(nodes: &[ListedNode]) -> String {
+    let mut rows = Vec::new();
+    for listed in nodes {
+        for HeldView { job, device, unit, part } in &listed.node.held {
+            let place = device.and_then(|place| listed.node.devices.get(usize::from(place)));
+            let model = place.map_or("gone".to_owned(), |device| device.model.to_string());
+            let gpu = format!("{model}, number {unit}");
+            rows.push([listed.id.to_string(), gpu, part.clone(), job.to_string()]);
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("\n\n{}\n", table(["node", "gpu", "held", "job"], &rows))
 }

@@ -62,8 +62,12 @@ impl GpuChoice {
 /// Looks for the devices of this machine. `with_software` takes drivers that compute on the
 /// processor for GPUs.
 pub(crate) fn detect(nvml_library: Option<PathBuf>, with_software: bool) -> Catalogue {
-    let settings = DetectSettings { nvml_library, with_software, ..DetectSettings::default() };
-    Catalogue::detect(&settings)
+    Catalogue::detect(&settings(nvml_library, with_software))
+}
+
+/// Where to look for them.
+pub(crate) fn settings(nvml_library: Option<PathBuf>, with_software: bool) -> DetectSettings {
+    DetectSettings { nvml_library, with_software, ..DetectSettings::default() }
 }
 
 /// Where the GPUs of the owner's choice are. Parts of one that is cut up have no place.
@@ -74,8 +78,10 @@ pub(crate) fn gpu_places(catalogue: &Catalogue, gpus: &GpuChoice) -> Vec<GpuPlac
     for device in catalogue.offered().iter().filter(|device| device.kind != DeviceKind::Cpu) {
         let numbers = number..number + usize::from(device.count);
         number = numbers.end;
-        let is_equal =
-            |place: &&Place| (&place.model, place.memory_mib) == (&device.model, device.memory_mib);
+        let is_equal = |place: &&Place| {
+            (&place.model, place.memory_mib, place.sharing)
+                == (&device.model, device.memory_mib, device.sharing)
+        };
         let places = numbers.zip(found.iter().filter(is_equal));
         let wanted = places.filter(|(number, _)| gpus.contains(*number));
         chosen.extend(wanted.map(|(_, place)| gpu_place(place.clone())));
@@ -84,19 +90,28 @@ pub(crate) fn gpu_places(catalogue: &Catalogue, gpus: &GpuChoice) -> Vec<GpuPlac
 }
 
 fn gpu_place(place: Place) -> GpuPlace {
-    let Place { model, name, pci, memory_mib, access } = place;
+    let Place { model, name, pci, memory_mib, sharing, id, access } = place;
     let access = access.map(|access| {
         let Access { files, variables, libraries } = access;
         DeviceAccess { files, variables, libraries }
     });
-    GpuPlace { model, name, pci, memory_mib, access }
+    let id = Some(id.as_str().to_owned());
+    GpuPlace { model, name, pci, memory_mib, sharing, id, access }
 }
 
+/// Runs at once on a GPU that is shared, unless the owner says otherwise.
+const SHARES: u16 = 4;
+
 /// Runs at once unless the owner says otherwise: one for each GPU, since a command that asks for
-/// one has it for itself; a few if there is none.
+/// one has it for itself, or one for each part that it may have; a few if there is none.
 pub(crate) fn slots(devices: &[Device]) -> u16 {
     let gpus = devices.iter().filter(|device| device.kind == DeviceKind::Gpu);
-    let count = gpus.map(|device| device.count).fold(0, u16::saturating_add);
+    let runs = |device: &Device| {
+        let parts = device.sharing.mig.map_or(1, |slices| u16::from(slices.count()));
+        let parts = if device.sharing.shares { parts.max(SHARES) } else { parts };
+        device.count.saturating_mul(parts)
+    };
+    let count = gpus.map(runs).fold(0, u16::saturating_add);
     if count == 0 { SLOTS } else { count.min(SLOTS_MAX) }
 }
 
@@ -171,6 +186,7 @@ impl OfferTerms {
             price_per_tera: self.price_per_tera,
             slots: self.slots.min(SLOTS_MAX),
             is_open,
+            closes: None,
         })
     }
 }
@@ -178,7 +194,7 @@ impl OfferTerms {
 #[cfg(test)]
 mod tests {
     use super::slots;
-    use tg_types::{Device, DeviceKind, Features};
+    use tg_types::{Device, DeviceKind, Features, MigSlices, Sharing};
 
     #[test]
     fn node_takes_a_run_for_each_gpu_or_a_few() {
@@ -188,10 +204,14 @@ mod tests {
             memory_mib: 1,
             count,
             features: Features::NONE,
+            sharing: Sharing::WHOLE,
         };
         let (cpu, gpus) = (device(DeviceKind::Cpu, 1), device(DeviceKind::Gpu, 2));
         assert_eq!(slots(std::slice::from_ref(&cpu)), 4);
         assert_eq!(slots(&[cpu.clone(), gpus.clone()]), 2);
-        assert_eq!(slots(&[cpu, gpus, device(DeviceKind::Gpu, u16::MAX)]), 256);
+        assert_eq!(slots(&[cpu.clone(), gpus.clone(), device(DeviceKind::Gpu, u16::MAX)]), 256);
+        let sharing = |mig, shares| Device { sharing: Sharing { mig, shares }, ..gpus.clone() };
+        assert_eq!(slots(&[sharing(Some(MigSlices::Seven), false), cpu]), 14);
+        assert_eq!(slots(&[sharing(None, true)]), 8);
     }
 }

@@ -9,11 +9,11 @@ use tg_gateway::Gateway;
 use tg_gateway::message::Request;
 use tg_jobfile::Priority;
 use tg_ledger::{
-    ASK_AGAIN, Charges, JobEntry, KEPT_PER_NODE_MAX, NodeEntry, QueueRow, SLOT_AHEAD_MAX,
-    StakeEntry, charges, keys, run_bond, run_span, slot_length, taken_spans,
+    ASK_AGAIN, Charges, GpuMixEntry, JobEntry, KEPT_PER_NODE_MAX, NodeEntry, QueueRow,
+    SLOT_AHEAD_MAX, StakeEntry, charges, keys, run_bond, run_span, slot_length, taken_spans,
 };
 use tg_scheduler::slots::earliest;
-use tg_scheduler::{Ask, fit_later, is_of_model, price};
+use tg_scheduler::{Ask, GpuMix, fit_later, is_of_model, price};
 use tg_types::{
     Amount, Decode as _, DurationMs, Extent, JobSpec, Name, NodeId, Params, ProgramFacts, Tick,
 };
@@ -21,6 +21,7 @@ use tg_types::{
 /// All nodes on record.
 pub(crate) struct Market {
     nodes: Vec<Candidate>,
+    mix: GpuMix,
     params: Params,
     now: Tick,
 }
@@ -83,11 +84,13 @@ impl Market {
             let id = NodeId::new(*listed.id.as_bytes());
             nodes.push(Candidate { id, entry, stake_free });
         }
-        Ok(Self { nodes, params: gateway.params().clone(), now: now() })
+        let mix: Option<GpuMixEntry> = gateway.entry(keys::gpu_mix()).await?;
+        let mix = mix.map_or_else(GpuMix::default, |entry| entry.mix);
+        Ok(Self { nodes, mix, params: gateway.params().clone(), now: now() })
     }
 
-    /// The lowest price at which a node takes the job now, or what is offered. If none does, the
-    /// lowest that any asks for: then the job would wait.
+    /// The lowest price at which a node takes the job now, or as many as it needs at once, or what
+    /// is offered. If too few do, the lowest that so many ask for: then the job would wait.
     pub(crate) fn quote(
         &self,
         spec: &JobSpec,
@@ -99,14 +102,16 @@ impl Market {
         let asked = offers.filter_map(|offer| price(spec, facts, offer));
         let mut asked: Vec<Amount> = asked.map(|price| price.max(lowest)).collect();
         asked.sort_unstable();
+        // All members of a gang are paid alike, so it needs as many nodes at that price.
+        let wanted = usize::from(spec.nodes.max(1));
+        let first = asked.get(wanted - 1).or(asked.last()).copied().ok_or(OrderError::NoNode)?;
         asked.dedup();
         let fitting = |pay: Amount| {
             let spec = JobSpec { pay, ..spec.clone() };
             (pay, WhyView::of_spec(&self.params, &spec, facts, &self.nodes, self.now).fitting)
         };
-        let first = asked.first().copied().ok_or(OrderError::NoNode)?;
-        let found = asked.iter().map(|pay| fitting(*pay)).find(|(_, fitting)| *fitting > 0);
-        let usual = found.unwrap_or((first, 0));
+        let found = asked.iter().map(|pay| fitting(*pay)).find(|(_, count)| *count >= wanted);
+        let usual = found.unwrap_or_else(|| fitting(first));
         let usual_row = QueueRow::of(&JobSpec { pay: usual.0, ..spec.clone() }, facts);
         let (pay, fitting) = match urgency {
             Urgency::Usual => usual,
@@ -170,7 +175,7 @@ impl Market {
 
     /// All nodes, for what is to be expected of jobs.
     pub(crate) fn ground(&self) -> Ground<'_> {
-        Ground { params: &self.params, nodes: &self.nodes, now: self.now }
+        Ground { params: &self.params, nodes: &self.nodes, mix: &self.mix, now: self.now }
     }
 
     /// How many nodes each rule removes, and what would help.

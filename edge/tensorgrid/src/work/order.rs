@@ -80,6 +80,8 @@ pub(crate) struct Order<'a> {
     pub(crate) promise: Option<Tick>,
     /// How often its state is saved, if it is.
     pub(crate) checkpoint: Option<DurationMs>,
+    /// On how many nodes it runs at the same time.
+    pub(crate) nodes: u8,
     /// Who keeps the key of what it reads.
     pub(crate) escrow: KeyEscrow,
     /// What it offers to be served sooner.
@@ -338,6 +340,7 @@ impl Order<'_> {
             expires_after: self.expires_after,
             promise: self.promise,
             checkpoint: self.checkpoint.map(|every| CheckpointPlan { every, from: None }),
+            nodes: self.nodes,
         }
     }
 }

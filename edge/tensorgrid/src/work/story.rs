@@ -170,7 +170,8 @@ pub(crate) async fn providers(
         let workshop = workshop.clone();
         let gpus = machine::gpu_places(&catalogue, &gpus);
         let stake = machine::STAKE;
-        let plan = ProviderPlan { descriptor, gpus, stake, workshop, notes: None, cheats };
+        let (splitter, notes) = (None, None);
+        let plan = ProviderPlan { descriptor, gpus, splitter, stake, workshop, notes, cheats };
         let key = SecretKey::from_seed(crate::files::random()?);
         let gateway = doors.gateway(&key).await?;
         providers.push(Provider::start(gateway, key, plan).await?);
@@ -214,6 +215,7 @@ fn order<'a>(digit: &'a Digit, inputs: &'a [Tensor]) -> Order<'a> {
         expires_after: DurationMs::MINUTE,
         promise: None,
         checkpoint: None,
+        nodes: 1,
         escrow: KeyEscrow::Validators,
         urgency: Urgency::Usual,
         secret: None,

@@ -8,10 +8,10 @@ use serde_json::Value;
 use std::{fs, time::Duration};
 
 /// How far the command counts; it takes a second for each.
-const UNTIL: u32 = 30;
+pub(crate) const UNTIL: u32 = 30;
 
 /// Hands the counter of the examples in, saved every five seconds; says its id.
-fn count(network: &Network, options: &[&str]) -> String {
+pub(crate) fn count(network: &Network, options: &[&str]) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/counter/counter.sh");
     let until = format!("UNTIL={UNTIL}");
     let run = ["--json", "run", "--detach", "--run-max", "90s", "-i", script];
@@ -22,16 +22,16 @@ fn count(network: &Network, options: &[&str]) -> String {
     ran["job"].as_str().expect("an id").to_owned()
 }
 
-fn show(network: &Network, job: &str) -> Value {
+pub(crate) fn show(network: &Network, job: &str) -> Value {
     network.home.run(&["--json", "show", job]).expect(0).json()
 }
 
-fn is_saved(network: &Network, job: &str) -> bool {
+pub(crate) fn is_saved(network: &Network, job: &str) -> bool {
     show(network, job)["checkpoint"]["saved"].is_u64()
 }
 
 /// A number that the counter left.
-fn left(network: &Network, job: &str, name: &str) -> u32 {
+pub(crate) fn left(network: &Network, job: &str, name: &str) -> u32 {
     let out = network.home.path(&format!("out-{job}"));
     if !out.exists() {
         network.home.run(&["cp", job, text(&out)]).expect(0);
@@ -41,7 +41,7 @@ fn left(network: &Network, job: &str, name: &str) -> u32 {
 }
 
 /// How many nodes have shown what they can do.
-fn credited(network: &Network) -> usize {
+pub(crate) fn credited(network: &Network) -> usize {
     let listed = network.home.run(&["--json", "nodes"]).expect(0).json();
     let nodes = listed["nodes"].as_array().cloned().unwrap_or_default();
     nodes.iter().filter(|node| !node["node"]["devices"][0]["proved"].is_null()).count()

@@ -27,7 +27,7 @@ fn command_of_a_later_version_is_refused_with_a_sentence() {
     check(&["serve", "model.onnx"], 2, &["`serve` is not in version", "hint:", "up, provide, run"]);
     check(&["prices"], 2, &["`prices` is not in version", "hint:"]);
     check(&["quote", "x.tgp", "--verify", "tee"], 2, &["tee is not in this version"]);
-    check(&["--json", "adjust"], 2, &["`adjust` is not in version"]);
+    check(&["--json", "dispute"], 2, &["`dispute` is not in version"]);
 }
 
 #[test]

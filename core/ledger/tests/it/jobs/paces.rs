@@ -144,6 +144,20 @@ fn run_that_is_too_short_to_be_told_says_nothing_of_other_programs() {
 fn work_goes_where_it_was_done_soon_and_what_is_new_is_tried() {
     let mut world = fleet_of(&MODELS);
     let times = [60, 15, 240];
+    // Several at once are spread, whatever is drawn between equals.
+    let jobs: Vec<JobId> = (0..2).map(|_| world.ask(command(1))).collect();
+    let mut first: Vec<(u64, u8, JobId)> = Vec::new();
+    for job in jobs {
+        let runner = world.runners(job)[0];
+        first.push((times[usize::from(runner)], runner, job));
+    }
+    first.sort_unstable();
+    let mut passed = 0;
+    for (time, runner, job) in first {
+        world.wait((time - passed) * 1_000);
+        passed = time;
+        world.deliver(runner, job, &right_result(&command(1)));
+    }
     let mut counts = [0_u32; 3];
     for number in 0..40 {
         let job = world.ask(command(1));

@@ -137,6 +137,7 @@ fn could_run(world: &World, entry: &JobEntry, id: &[u8; 32]) -> bool {
         owner: node.owner,
         descriptor: &node.descriptor,
         running: u16::try_from(node.runs.as_slice().len()).expect("few"),
+        held: node.held.as_slice(),
         kept: node.kept.as_slice(),
         is_present: node.absent.is_none(),
         credit: node.credit(&params.capacity),

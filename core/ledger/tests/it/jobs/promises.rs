@@ -13,6 +13,7 @@ use tg_types::{
 };
 
 use crate::fleet::*;
+use crate::histories;
 use crate::world::*;
 
 fn promise_params() -> Params {
@@ -624,12 +625,7 @@ fn any_play(u: &mut Unstructured<'_>, failures: Failures, seen: &mut Seen) -> Re
 /// jobs of which most ask for a promise, on nodes that take any time within the limits.
 #[test]
 fn prop_promises_are_kept_if_no_node_fails() {
-    let mut seen = Seen::default();
-    arbtest::arbtest(|u| any_play(u, Failures::None, &mut seen))
-        .size_min(1 << 8)
-        .size_max(1 << 11)
-        .budget_ms(5_000)
-        .run();
+    let seen: Seen = histories::play("kept", 16, |u, seen| any_play(u, Failures::None, seen));
     assert_eq!(seen.broken, 0);
     assert!(seen.slots > 0, "some had to wait");
 }
@@ -638,12 +634,7 @@ fn prop_promises_are_kept_if_no_node_fails() {
 /// close, shrink, disappear, decline and say that the package is missing.
 #[test]
 fn prop_promises_are_broken_openly_if_nodes_fail() {
-    let mut seen = Seen::default();
-    arbtest::arbtest(|u| any_play(u, Failures::Some, &mut seen))
-        .size_min(1 << 8)
-        .size_max(1 << 11)
-        .budget_ms(5_000)
-        .run();
+    let seen: Seen = histories::play("broken", 16, |u, seen| any_play(u, Failures::Some, seen));
     let Seen { slots, moved, broken, compensated } = seen;
     assert!(slots > 0 && moved > 0, "{slots} were kept, {moved} moved");
     assert!(compensated > 0 && broken > compensated, "{broken} broke, {compensated} at a price");

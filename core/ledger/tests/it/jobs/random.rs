@@ -14,6 +14,7 @@ use tg_types::{
 };
 
 use crate::fleet::*;
+use crate::histories::fixed_bytes;
 use crate::judge::{
     REGISTRATION_COST, STEP, answer, false_answer, is_false, program_id, proof_of, registration_of,
     right_result,
@@ -587,7 +588,7 @@ fn prop_jobs_end_and_the_honest_lose_nothing() {
 }
 
 /// What the histories below must have seen.
-const EXPECTED: [Reason; 52] = [
+const EXPECTED: [Reason; 54] = [
     Reason::PromiseGiven,
     Reason::PromiseTooShort,
     Reason::PromiseBroken,
@@ -640,16 +641,16 @@ const EXPECTED: [Reason; 52] = [
     Reason::EvidenceVoid,
     Reason::AnswerWrong,
     Reason::JobClosed,
+    Reason::RunStopped,
+    Reason::StopTooLate,
 ];
 
 /// Goal: the histories above are not idle. Method: histories from fixed bytes, in which everything
 /// must happen that can happen to a job.
 #[test]
 fn histories_of_jobs_see_everything() {
-    let bytes: Vec<u8> =
-        (0..1_280_u32).flat_map(|n| sha256(&[b"jobs", &n.to_be_bytes()])).collect();
     let mut happened = Happened::new();
-    for part in bytes.chunks(1 << 11) {
+    for part in fixed_bytes("jobs", 20 << 11).chunks(1 << 11) {
         for (reason, count) in any_history(&mut Unstructured::new(part)).expect("bytes suffice") {
             *happened.entry(reason).or_default() += count;
         }

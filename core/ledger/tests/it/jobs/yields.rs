@@ -1,13 +1,14 @@
 //! Runs that are saved and make room for jobs that offer much more: who yields to whom, what is
 //! paid, and that nobody yields for ever.
 
-use tg_types::checkpoint::CHECKPOINT_EVERY_MIN;
+use tg_ledger::YieldTo;
 use tg_types::{
-    Action, Amount, CheckpointPlan, CheckpointRef, DurationMs, Event, Hash32, JobId, JobSpec,
-    JobStatus, List, NetworkKind, Params, Reason, Status, Tier, Work,
+    Action, Amount, DurationMs, Event, JobId, JobSpec, JobStatus, NetworkKind, Reason, Status,
 };
 
+use super::commands::*;
 use crate::fleet::*;
+use crate::histories;
 use crate::world::*;
 
 /// How long runs of these jobs may take.
@@ -15,36 +16,16 @@ const RUN_MAX: u64 = 40_000;
 
 /// A command that is saved, and offers so many times the usual.
 fn saved(times: u64) -> JobSpec {
-    let checkpoint = Some(CheckpointPlan { every: CHECKPOINT_EVERY_MIN, from: None });
-    JobSpec { checkpoint, ..command(times) }
+    saved_often(command(times))
 }
 
 /// A command that offers so many times the usual.
 fn command(times: u64) -> JobSpec {
-    let work = Work::Opaque { task: Hash32::new([1; 32]) };
-    let (run_max, expires_after) = (DurationMs::new(RUN_MAX), DurationMs::HOUR);
-    let pay = units(PAY * times);
-    JobSpec { work, pay, run_max, expires_after, ..spec(Tier::Trusted) }
-}
-
-fn patient() -> Params {
-    let mut params = busy_params();
-    params.job_expires_max = DurationMs::DAY;
-    params.jobs.run_max = DurationMs::HOUR;
-    params.jobs.run_bond = 1;
-    params
+    JobSpec { pay: units(PAY * times), ..command_of(RUN_MAX) }
 }
 
 fn world(nodes: u8) -> World {
-    World::staffed_with(patient(), NetworkKind::Local, nodes)
-}
-
-fn package(number: u8) -> CheckpointRef {
-    CheckpointRef { package: Hash32::new([number; 32]), package_bytes: 9 }
-}
-
-fn make_room(job: JobId, checkpoint: Option<CheckpointRef>) -> Action {
-    Action::YieldRun { job, checkpoint, vouchers: List::default() }
+    World::staffed_with(patient_with_small_bonds(), NetworkKind::Local, nodes)
 }
 
 /// Takes all slots of all nodes with commands that cannot yield; gives them.
@@ -86,10 +67,13 @@ fn run_makes_room_is_paid_for_its_time_and_goes_on_later() {
     let urgent = world.ask(command(8));
     assert!(world.runners(urgent).is_empty(), "no room");
     let entry = world.known(job);
-    assert_eq!(entry.live().next().and_then(|run| run.yields_to), Some(urgent));
+    assert_eq!(
+        entry.live().next().and_then(|run| run.yields_to),
+        Some(YieldTo::Job { job: urgent })
+    );
     assert_eq!(world.known(urgent).waits_for, Some(job));
     let before = world.balance(&world.node(&node(runner)).expect("is there").owner);
-    let events = world.act(runner, make_room(job, Some(package(7))));
+    let events = world.act(runner, yielded(job, Some(package(7))));
     let yielded = events.iter().find_map(|event| {
         let Event::RunYielded { ran, paid, refund, .. } = event else { return None };
         Some((*ran, *paid, *refund))
@@ -143,14 +127,14 @@ fn only_much_higher_offers_make_a_run_yield_and_not_at_once() {
 fn nobody_yields_who_was_not_asked_has_finished_or_is_promised() {
     let (mut world, job, runner) = full(2);
     world.pass(3_000);
-    world.refused(runner, make_room(job, None), Reason::YieldNotAsked);
-    world.refused(1 - runner, make_room(job, None), Reason::RunUnknown);
-    world.refused(runner, make_room(JobId::new([9; 32]), None), Reason::JobUnknown);
+    world.refused(runner, yielded(job, None), Reason::YieldNotAsked);
+    world.refused(1 - runner, yielded(job, None), Reason::RunUnknown);
+    world.refused(runner, yielded(JobId::new([9; 32]), None), Reason::JobUnknown);
     world.act(runner, commit_as(runner, job, &right()));
     let urgent = world.ask(command(8));
     world.beat();
     assert_eq!(world.known(urgent).waits_for, None, "it has finished");
-    world.refused(runner, make_room(job, None), Reason::RunNotThere);
+    world.refused(runner, yielded(job, None), Reason::RunNotThere);
 
     let mut world = self::world(1);
     let promise = world.env.tick.plus(DurationMs::HOUR).ok();
@@ -200,7 +184,7 @@ fn run_that_yields_nothing_is_paid_nothing() {
     let urgent = world.ask(command(8));
     assert_eq!(world.known(urgent).waits_for, Some(job));
     let before = world.known(job).spec;
-    world.act(runner, make_room(job, None));
+    world.act(runner, yielded(job, None));
     let after = world.known(job).spec;
     assert_eq!((after.pay, after.run_max), (before.pay, before.run_max));
 }
@@ -212,7 +196,7 @@ fn job_yields_so_many_times_and_then_never_again() {
         world.pass(3_000);
         let urgent = world.ask(command(8));
         assert_eq!(world.known(urgent).waits_for, Some(job), "time {time}");
-        world.act(runner, make_room(job, None));
+        world.act(runner, yielded(job, None));
         world.deliver(runner, urgent, &right());
         world.beat();
         assert_eq!(world.runners(job), [runner], "time {time}");
@@ -244,7 +228,7 @@ fn job_that_was_taken_back_leaves_the_place_to_others() {
     world.pass(3_000);
     let urgent = world.ask(command(8));
     world.succeed(account(CLIENT), Action::CancelJob { job: urgent });
-    world.act(runner, make_room(job, Some(package(3))));
+    world.act(runner, yielded(job, Some(package(3))));
     assert_eq!(world.runners(job), [runner], "nobody else waits, so it goes on");
     assert_eq!(world.known(job).begins_with(), Some(package(3)));
 }
@@ -254,8 +238,7 @@ fn job_that_was_taken_back_leaves_the_place_to_others() {
 /// results and time, also too much of it; then every node does what it has to.
 #[test]
 fn prop_yields_conserve_money_and_nothing_starves() {
-    let mut yielded = 0_u32;
-    arbtest::arbtest(|u| {
+    let seen: u32 = histories::play("yields", 24, |u, seen| {
         let mut world = world(2);
         let mut jobs: Vec<JobId> = Vec::new();
         for _ in 0..u.int_in_range(5..=40)? {
@@ -272,8 +255,8 @@ fn prop_yields_conserve_money_and_nothing_starves() {
                 }
                 (3, _, _) => drop(world.pass(u.int_in_range(1_000..=4_000)?)),
                 (4 | 5, Some(job), Some(runner)) => {
-                    let receipt = world.run(voice(runner), make_room(job, Some(package(1))));
-                    yielded += u32::from(receipt.status == Status::Applied);
+                    let receipt = world.run(voice(runner), yielded(job, Some(package(1))));
+                    *seen += u32::from(receipt.status == Status::Applied);
                 }
                 (_, Some(job), Some(runner)) => {
                     world.run(voice(runner), commit_as(runner, job, &right()));
@@ -281,31 +264,13 @@ fn prop_yields_conserve_money_and_nothing_starves() {
                 }
                 (_, Some(_), None) => drop(world.beat()),
             }
-            let most = patient().jobs.yields.per_job_max;
+            let most = patient_with_small_bonds().jobs.yields.per_job_max;
             let few = |job: &JobId| world.job(job).is_none_or(|entry| entry.yields <= most);
             assert!(jobs.iter().all(few));
             jobs.retain(|job| world.job(job).is_some_and(|entry| !entry.status.is_final()));
         }
-        // From here on nodes do their work, and whoever was asked to yields.
-        for _ in 0..200 {
-            jobs.retain(|job| world.job(job).is_some_and(|entry| !entry.status.is_final()));
-            if jobs.is_empty() {
-                break;
-            }
-            for job in jobs.clone() {
-                let Some(runner) = world.runners(job).first().copied() else { continue };
-                world.run(voice(runner), commit_as(runner, job, &right()));
-                world.run(voice(runner), reveal_as(runner, job, &right()));
-            }
-            world.beat();
-        }
-        assert!(jobs.is_empty(), "nothing starves");
-        assert_eq!(world.totals().escrow, Amount::ZERO);
+        world.finish(jobs);
         Ok(())
-    })
-    .size_min(1 << 9)
-    .size_max(1 << 12)
-    .budget_ms(5_000)
-    .run();
-    assert!(yielded > 0, "some made room");
+    });
+    assert!(seen > 0, "some made room");
 }

@@ -2,10 +2,12 @@
 
 use super::{Contest, Gain, Standing, highest_at, quarter_octaves};
 use crate::index::ScorePart as Part;
-use crate::market::tests::{among, made, offer_of, random_job, random_node, random_paces};
+use crate::market::tests::{
+    among, made_for, offer_of, random_job, random_mix, random_node, random_paces,
+};
 use crate::pace::Paces;
 use crate::tests::{ask, descriptor, device, offer, owner, spec};
-use crate::{Ask, Offer, Pricing, Rule, fit};
+use crate::{Ask, GpuMix, Offer, Pricing, Rule, fit};
 use tg_types::{Amount, Bps, DeviceKind, NodeDescriptor};
 
 fn gpu(price: u64) -> NodeDescriptor {
@@ -29,7 +31,8 @@ fn node_learns_what_it_lacks_and_which_price_would_win() {
     let (spec, paces) = (spec(), Paces::default());
     let ask = ask(&spec);
     let offers = [offer(1, &cheap), offer(2, &dear)];
-    let contest = Contest { ask: &ask, paces: &paces, offers: &offers, given: None };
+    let (given, mix) = (None, &GpuMix::default());
+    let contest = Contest { ask: &ask, paces: &paces, offers: &offers, given, mix };
     assert_eq!(contest.standing(0), Some(Standing::Best { equals: 0 }));
     assert_eq!(contest.gain(0), None);
     let Some(Standing::Behind { best: 0, its, own }) = contest.standing(1) else {
@@ -52,7 +55,8 @@ fn rule_and_the_stake_that_is_lacking_are_named() {
     let poor = Offer { stake_free: Amount::constant(400), ..offer(1, &one) };
     let busy = Offer { running: one.slots, ..offer(3, &one) };
     let offers = [poor, offer(2, &other), busy];
-    let contest = Contest { ask: &ask, paces: &paces, offers: &offers, given: None };
+    let (given, mix) = (None, &GpuMix::default());
+    let contest = Contest { ask: &ask, paces: &paces, offers: &offers, given, mix };
     assert_eq!(contest.standing(0), Some(Standing::Removed(Rule::Stake)));
     assert_eq!(contest.gain(0), Some(Gain::Stake(Amount::constant(600))));
     assert_eq!(contest.standing(1), Some(Standing::Removed(Rule::Price)));
@@ -69,7 +73,8 @@ fn node_is_held_against_the_one_that_was_given_the_run() {
     let (spec, paces) = (spec(), Paces::default());
     let ask = ask(&spec);
     let offers = [offer(1, &same), doubted, offer(3, &same)];
-    let contest = Contest { ask: &ask, paces: &paces, offers: &offers, given: Some(0) };
+    let (given, mix) = (Some(0), &GpuMix::default());
+    let contest = Contest { ask: &ask, paces: &paces, offers: &offers, given, mix };
     assert_eq!(contest.standing(2), Some(Standing::Best { equals: 1 }));
     let Some(Standing::Behind { best: 0, its, own }) = contest.standing(1) else {
         panic!("{:?}", contest.standing(1));
@@ -89,13 +94,14 @@ fn prop_shown_score_is_the_one_by_which_runs_are_placed() {
         }
         let stakes = [90_000; 5];
         let offers: Vec<Offer<'_>> = nodes.iter().map(|node| offer_of(node, &stakes)).collect();
-        let (spec, facts) = random_job(u)?;
+        let ((spec, facts), mix) = (random_job(u)?, random_mix(u)?);
         let (excluded, paces) = ([owner(u.int_in_range(1..=9)?)], random_paces(u)?);
         let ask = Ask { facts: facts.as_ref(), excluded: &excluded, ..ask(&spec) };
         let pricing = Pricing::of_job(&spec, ask.facts);
-        let market = made(pricing, offers.iter().copied());
+        let market = made_for(&ask, &mix, offers.iter().copied());
         let found = among(market, (&ask, &paces), u.arbitrary()?, &offers);
-        let contest = Contest { ask: &ask, paces: &paces, offers: &offers, given: None };
+        let (offers, given) = (offers.as_slice(), None);
+        let contest = Contest { ask: &ask, paces: &paces, offers, given, mix: &mix };
         for (number, offer) in offers.iter().enumerate() {
             let standing = contest.standing(number).expect("it is there");
             let is_best = matches!(standing, Standing::Best { .. });

@@ -22,6 +22,7 @@ impl Event {
             | Self::WeightsRegistered { .. }
             | Self::JobQueued { .. }
             | Self::JobCancelled { .. }
+            | Self::JobAdjusted { .. }
             | Self::JobExpired { .. }
             | Self::JobPlaced { .. }
             | Self::RunEnded { .. }
@@ -35,12 +36,12 @@ impl Event {
             | Self::CheckRefused { .. }
             | Self::TilesNotShown { .. }
             | Self::CheckMissed { .. } => self.sentence_about_work(),
-            Self::CheckpointSaved { .. } | Self::YieldAsked { .. } | Self::RunYielded { .. } => {
-                self.sentence_about_checkpoints()
-            }
-            Self::KeyLacked { .. } | Self::CheckExcused { .. } | Self::ResultUnchecked { .. } => {
-                self.sentence_about_keys()
-            }
+            Self::CheckpointSaved { .. } | Self::YieldAsked { .. } => self.sentence_about_endings(),
+            Self::RunYielded { .. } | Self::StopAsked { .. } => self.sentence_about_endings(),
+            Self::RunStopped { .. } | Self::MoveAsked { .. } => self.sentence_about_endings(),
+            Self::RunMoved { .. } | Self::GangBroken { .. } => self.sentence_about_endings(),
+            Self::KeyLacked { .. } | Self::CheckExcused { .. } => self.sentence_about_keys(),
+            Self::ResultUnchecked { .. } => self.sentence_about_keys(),
             Self::PromiseGiven { .. }
             | Self::PromiseRefused { .. }
             | Self::PromiseBroken { .. }
@@ -133,6 +134,10 @@ impl Event {
             Self::JobCancelled { job, owner, refund } => {
                 format!("{owner} cancelled job {job} and got {refund} back.")
             }
+            Self::JobAdjusted { job, pay, nodes, expires, escrow } => format!(
+                "Job {job} was changed by its client: a run is paid {pay}, it runs on {nodes} \
+                 nodes, expires at {expires}, and {escrow} is locked for it."
+            ),
             Self::JobExpired { job, owner, refund } => {
                 format!("Job {job} was not done in time; {owner} got {refund} back.")
             }
@@ -195,9 +200,9 @@ impl Event {
         }
     }
 
-    /// The sentence of an event about saved states, and runs that make room.
+    /// The sentence of an event about saved states, and runs that end before they are finished.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others have been told already")]
-    fn sentence_about_checkpoints(&self) -> String {
+    fn sentence_about_endings(&self) -> String {
         match self {
             Self::CheckpointSaved { job, node, ran, .. } => {
                 format!("Node {node} saved the state of job {job} after {ran} of work.")
@@ -209,6 +214,26 @@ impl Event {
             Self::RunYielded { job, node, to, ran, paid, .. } => format!(
                 "Job {job} made room on node {node} for job {to}, which offers more, after a run \
                  of {ran} that was paid {paid}; it goes on where it stopped."
+            ),
+            Self::StopAsked { job, node, by } => format!(
+                "Node {node} was asked to end its run of job {job}, which its client stops; its \
+                 time is paid until {by}."
+            ),
+            Self::RunStopped { job, node, ran, paid } => format!(
+                "Job {job} was stopped by its client on node {node}, after a run of {ran} that was \
+                 paid {paid}."
+            ),
+            Self::MoveAsked { job, node, by } => format!(
+                "Node {node} was asked to save job {job} and to end its run until {by}; it goes \
+                 on elsewhere."
+            ),
+            Self::RunMoved { job, node, ran, paid, .. } => format!(
+                "Job {job} left node {node} after a run of {ran} that was paid {paid}; it goes on \
+                 elsewhere where it stopped."
+            ),
+            Self::GangBroken { job, node, paid } => format!(
+                "Node {node} failed as a member of job {job}, so the runs of all members ended; \
+                 the others were paid {paid} for their time."
             ),
             _ => String::new(),
         }

@@ -257,7 +257,8 @@ impl Load<'_> {
     /// One array: every third may run anywhere, others name a memory, a region or a model.
     fn array(&self, number: u32) -> Action {
         let place = number as usize;
-        let mut needs = Needs { kind: Some(DeviceKind::Gpu), ..Needs::ANY };
+        // A command that needs a GPU would hold it, and this measures slots.
+        let mut needs = Needs::ANY;
         match number % 6 {
             1 => needs.memory_mib_min = 16 << 10,
             2 => needs.region = REGIONS[place / 6 % REGIONS.len()].parse().ok(),
@@ -278,6 +279,7 @@ impl Load<'_> {
             expires_after: DurationMs::HOUR,
             promise: None,
             checkpoint: None,
+            nodes: 1,
         };
         let vouchers = List::new(vec![self.voucher(&spec)]).expect("one voucher");
         let tasks = ArrayTasks { first: 0, count: TASKS };
@@ -334,6 +336,7 @@ fn registered(number: u32, owner: &SecretKey, domain: &Domain) -> Action {
         memory_mib,
         count: 1,
         features: Features::SANDBOX,
+        sharing: tg_types::Sharing::WHOLE,
     };
     let price = |units: u64| Amount::new(units + u64::from(number % 7) * 300).expect("small");
     let descriptor = NodeDescriptor {
@@ -343,6 +346,7 @@ fn registered(number: u32, owner: &SecretKey, domain: &Domain) -> Action {
         price_per_tera: price(1_000),
         slots: SLOTS,
         is_open: true,
+        closes: None,
     };
     let owner = AccountId::from(owner.public());
     let consent = node.sign(domain, Kind::NodeConsent, owner.as_bytes());

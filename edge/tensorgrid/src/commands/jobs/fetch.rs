@@ -1,6 +1,6 @@
 //! What jobs gave: `logs`, `cp`, and the files that `run` writes.
 
-use super::{HINT, find, float, transfer};
+use super::{HINT, find, float, gang, transfer};
 use crate::{
     args::jobs::{CopyArguments, LogsArguments},
     arrays,
@@ -54,6 +54,11 @@ impl TaskTold {
         }
     }
 
+    /// How many files it left.
+    pub(super) fn files(&self) -> usize {
+        self.files.len()
+    }
+
     /// A program that failed is a job that was done and a command that failed.
     pub(super) fn exit(&self) -> Exit {
         if self.ended == WELL { Exit::Done } else { Exit::Failed }
@@ -89,7 +94,7 @@ pub(super) fn logs(
 ) -> Result<Exit, Failure> {
     let mut known = arguments.from;
     loop {
-        let entry = find(session, arguments.job)?;
+        let entry = gang::member(find(session, arguments.job)?, arguments.rank)?;
         if !matches!(entry.spec.work, Work::Opaque { .. }) {
             return Err(Failure::misuse("a program of tensors says nothing", "look with `show`"));
         }
@@ -191,6 +196,10 @@ pub(super) fn copy(
     let entry = find(session, arguments.job)?;
     let out = Some(arguments.out.as_path());
     let files = match entry.spec.work {
+        Work::Opaque { .. } if entry.spec.is_gang() => {
+            let told = gang::take_all(session, (arguments.job, &entry), out, printer)?;
+            told.iter().map(TaskTold::files).sum()
+        }
         Work::Opaque { .. } => {
             let is_array_file = arrays::Format::of_path(&arguments.out).is_some();
             let take = |output: &TaskOutput, from: &mut dyn Read| {

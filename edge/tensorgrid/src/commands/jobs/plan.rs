@@ -1,7 +1,7 @@
 //! What somebody wants to have done, from a job file or from what was typed, with everything it
 //! names read from disk.
 
-use super::{float, showing};
+use super::{float, gang, gpu_needs, showing};
 use crate::{
     args::{jobs::JobOptions, model::NamedFile},
     commands::model,
@@ -21,12 +21,11 @@ use tg_float::FloatModel;
 use tg_gateway::task::{Root, TaskLimits, word};
 use tg_gateway::{KeyEscrow, WeightsSecret};
 use tg_jobfile::{
-    Accelerator, Cpus, JobFile, ModelSource, Priority, Public, Resources, Run, Size, Work, WorkPath,
+    Cpus, JobFile, ModelSource, Priority, Public, Resources, Run, Size, Work, WorkPath,
 };
-use tg_scheduler::catalogue::{Catalogue, Unclear, Wanted};
 use tg_tensor::{Model, Tensor};
 use tg_types::checkpoint::CHECKPOINT_EVERY_MIN;
-use tg_types::{Amount, DeviceKind, DurationMs, Features, Name, Needs, Tick, Tier};
+use tg_types::{Amount, DeviceKind, DurationMs, Features, GpuAsk, Needs, Tick, Tier};
 
 /// How long a run may take unless something else is asked for.
 const RUN_MAX: DurationMs = DurationMs::MINUTE;
@@ -65,6 +64,8 @@ pub(crate) struct Plan {
     pub(crate) promise: Option<Tick>,
     /// How often its state is saved, if it is.
     pub(crate) checkpoint: Option<DurationMs>,
+    /// On how many nodes it runs at the same time.
+    pub(crate) nodes: u8,
     /// The most it may cost.
     pub(crate) budget_max: Option<Amount>,
     /// Who keeps the key of what it reads.
@@ -176,14 +177,16 @@ impl Plan {
         features: Features,
         options: &JobOptions,
     ) -> Result<Self, Failure> {
-        let has_gpu = options.gpu.is_some() || options.vram.is_some();
+        let gpus = gpu_needs::asked(options)?;
+        let has_gpu = options.gpu.is_some() || options.vram.is_some() || gpus != GpuAsk::Usual;
         let memory = if has_gpu { options.vram } else { options.memory };
         let needs = Needs {
             kind: has_gpu.then_some(DeviceKind::Gpu),
-            model: gpu(options.gpu.as_ref())?,
+            model: gpu_needs::model(options.gpu.as_ref())?,
             memory_mib_min: memory.map_or(0, Size::mib_ceil),
             features: options.feature.iter().fold(features, |all, one| all.with(*one)),
             region: options.region.clone(),
+            gpus,
         };
         let plan = Self {
             what,
@@ -193,6 +196,7 @@ impl Plan {
             within: within(options, None)?,
             promise: promise(options, None)?,
             checkpoint: saved_every(options, None),
+            nodes: options.nodes.unwrap_or(1),
             budget_max: None,
             escrow: options.key_escrow.map_or(KeyEscrow::Validators, kept_by),
             urgency: urgency(options, None),
@@ -203,6 +207,7 @@ impl Plan {
     }
 
     fn of_file(path: &Path, options: &JobOptions) -> Result<Self, Failure> {
+        gpu_needs::check_untyped(options)?;
         let shown = path.display();
         let bytes = files::read(path, FILE_BYTES_MAX);
         let bytes = bytes.or_fail(format_args!("cannot read {shown}"), "is the path right?")?;
@@ -235,6 +240,7 @@ impl Plan {
             within: within(options, Some(&file))?,
             promise: promise(options, Some(&file))?,
             checkpoint: saved_every(options, Some(&file)),
+            nodes: options.nodes.or(u8::try_from(file.num_nodes.get()).ok()).unwrap_or(u8::MAX),
             budget_max: file.budget_max,
             escrow: options.key_escrow.or(file.key_escrow).map_or(KeyEscrow::Validators, kept_by),
             urgency: urgency(options, file.priority),
@@ -246,9 +252,11 @@ impl Plan {
 
     /// Refuses what the ledger would refuse, with a better hint.
     fn checked(mut self, public: Option<Public>) -> Result<Self, Failure> {
-        self.needs = named(self.needs)?;
+        self.needs = gpu_needs::named(self.needs)?;
         self.check_promise()?;
         self.check_checkpoint()?;
+        gang::check(&self)?;
+        gpu_needs::check(&self)?;
         if self.has_secret {
             return self.with_secret();
         }
@@ -350,38 +358,11 @@ impl Plan {
             expires_after: self.within,
             promise: self.promise,
             checkpoint: self.checkpoint,
+            nodes: self.nodes,
             escrow: self.escrow,
             urgency: self.urgency,
             secret: self.secret,
         }
-    }
-}
-
-/// The model of a GPU, of which one is asked for.
-fn gpu(asked: Option<&Accelerator>) -> Result<Option<Name>, Failure> {
-    let Some(asked) = asked else { return Ok(None) };
-    if asked.count().get() > 1 {
-        let what = "a job is given one device in this version";
-        return Err(Failure::misuse(what, "ask for one, or hand in several jobs"));
-    }
-    Ok(Some(asked.model().clone()))
-}
-
-/// Needs in the words of nodes: what the catalogue calls a model, drivers may call otherwise. A
-/// name that is not listed stays: a node may have such a device, which is looked up with the price.
-fn named(needs: Needs) -> Result<Needs, Failure> {
-    let Some(model) = &needs.model else { return Ok(needs) };
-    match Catalogue::shared().wanted(model.as_str()) {
-        Ok(Wanted { words, kind, memory_mib_min, .. }) => {
-            let words = words.parse().or_fail("the model has no name", "correct --gpu")?;
-            let memory_mib_min = needs.memory_mib_min.max(memory_mib_min);
-            Ok(Needs { model: Some(words), kind: kind.or(needs.kind), memory_mib_min, ..needs })
-        }
-        Err(Unclear::Unknown(_)) => Ok(needs),
-        Err(Unclear::Several(names)) => Err(Failure::misuse(
-            format!("{model} may be any of {}", names.join(", ")),
-            "name one of them, or ask for memory with --vram",
-        )),
     }
 }
 
@@ -617,9 +598,8 @@ fn input(path: &Path) -> Result<TaskFile, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{gpu, named, program};
+    use super::program;
     use tg_jobfile::{JobFile, Task, Work};
-    use tg_types::{DeviceKind, Needs};
 
     fn task(text: &str) -> Task {
         match JobFile::parse(text, "test").expect("a job file").work {
@@ -638,27 +618,6 @@ mod tests {
         let copies = "mkdir -p \"$(dirname \"$TENSORGRID_OUTPUT\"/'a/b.txt')\"\n\
                       cp 'a/b.txt' \"$TENSORGRID_OUTPUT\"/'a/b.txt'\n";
         assert_eq!(*text, format!("(\nexit 0\n)\n{copies}"));
-    }
-
-    #[test]
-    fn models_are_asked_for_in_the_words_of_nodes() {
-        let asked = |text: &str, memory_mib_min| {
-            let model = gpu(Some(&text.parse().expect("a GPU"))).expect("one");
-            let kind = Some(DeviceKind::Gpu);
-            named(Needs { model, kind, memory_mib_min, ..Needs::ANY })
-        };
-        let check = |text: &str, memory_mib_min, words: &str, expected| {
-            let Ok(needs) = asked(text, memory_mib_min) else { panic!("{text} is refused") };
-            let model = needs.model.as_ref().map(tg_types::Name::as_str);
-            assert_eq!((model, needs.memory_mib_min), (Some(words), expected), "{text}");
-            assert_eq!(needs.kind, Some(DeviceKind::Gpu));
-        };
-        check("A100-80GB:1", 0, "A100", 73_728);
-        check("A100-80GB", 80_000, "A100", 80_000);
-        check("RTX 4090", 7, "RTX 4090", 7);
-        check("something else", 0, "something else", 0); // a node may have it
-        let several = gpu(Some(&"H100:2".parse().expect("GPUs"))).expect_err("one at most");
-        assert!(several.hint.contains("one"), "{}", several.hint);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `quote` and `run`
 
 use super::{
-    HINT, array, fetch, find, float, gpus,
+    HINT, array, fetch, find, float, gang, gpus,
     plan::{Plan, What},
     showing, transfer,
 };
@@ -240,6 +240,9 @@ struct Ran {
     promise: Option<PromiseView>,
     #[serde(flatten)]
     task: Option<fetch::TaskTold>,
+    /// What each member of a gang gave, in the order of their ranks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<fetch::TaskTold>,
 }
 
 /// `run`
@@ -254,6 +257,7 @@ pub(super) fn run(
     }
     check_online(&plan, arguments)?;
     if arguments.array.is_some() {
+        gang::check_array(&plan)?;
         array::check(&plan)?;
     }
     let inputs = match &mut plan.what {
@@ -301,14 +305,20 @@ fn hand_in(
     printer.say(format_args!("Job {job} is on the chain; {} are locked.", quote.charges.escrow));
     tell_privacy(session, plan, job, printer);
     let promise = tell_promise(session, plan, job, printer)?;
-    if quote.fitting == 0 {
+    if plan.nodes > 1 && quote.fitting < plan.nodes.into() {
+        printer.say(format_args!(
+            "It needs {} nodes at once, and {} would take it now: it waits. `tensorgrid why` tells \
+             why, `tensorgrid stop` ends it.",
+            plan.nodes, quote.fitting
+        ));
+    } else if quote.fitting == 0 {
         printer.say("No node takes it now; `tensorgrid why` tells why, `tensorgrid stop` ends it.");
     }
     let quoted = Tgrid(quote.charges.escrow);
     if arguments.detach {
         let (status, job) = ("queued".to_owned(), Text(job));
-        let (output, took_ms, task) = (None, None, None);
-        let ran = Ran { job, status, quoted, output, took_ms, promise, task };
+        let (output, took_ms, task, members) = (None, None, None, Vec::new());
+        let ran = Ran { job, status, quoted, output, took_ms, promise, task, members };
         printer.result(&ran, || format!("{}\n", ran.job));
         return Ok(Exit::Done);
     }
@@ -322,8 +332,8 @@ fn hand_in(
     let status = JobView::from(&entry).status;
     let took_ms = u64::try_from(started.elapsed().as_millis()).ok();
     let output = entry.result().map(|result| Text(result.output));
-    let (promise, task) = (PromiseView::of(&entry), None);
-    let ran = Ran { job: Text(job), status, quoted, output, took_ms, promise, task };
+    let (promise, task, members) = (PromiseView::of(&entry), None, Vec::new());
+    let ran = Ran { job: Text(job), status, quoted, output, took_ms, promise, task, members };
     if entry.status != JobStatus::Settled {
         let said = Standing::of(&entry, None).sentence;
         printer.result(&ran, || format!("The job ended as {}. {said}\n", ran.status));
@@ -408,6 +418,11 @@ fn deliver(
                 printer.result(&ran, || fetch::task_text(&output));
             }
             Ok(exit)
+        }
+        What::Task { .. } if entry.spec.is_gang() => {
+            ran.members = gang::take_all(session, (job, entry), out, printer)?;
+            printer.result(&ran, || gang::text(&ran.members));
+            Ok(gang::exit(&ran.members))
         }
         What::Task { outputs, .. } => {
             let take = |output: &TaskOutput, from: &mut dyn Read| {

@@ -136,7 +136,7 @@ fn why_job(session: &Session, job: JobId, printer: &Printer) -> Result<Exit, Fai
     let why =
         Why { job, status, explained, gpus, turn, eta, promise, waits_for, ended, needs_owner };
     printer.result(&why, || {
-        let WhyView { fitting, removed, change } = &why.explained;
+        let WhyView { fitting, needed, removed, change } = &why.explained;
         let mut text = format!("The job is {}. ", why.status);
         if let Some(ended) = &why.ended {
             text.push_str(&format!("{}\n", ended.sentence));
@@ -147,6 +147,9 @@ fn why_job(session: &Session, job: JobId, printer: &Printer) -> Result<Exit, Fai
             text.push_str(&format!("It asks for {}.\n", why.gpus.join(" or ")));
         }
         text.push_str(&format!("{fitting} nodes could be given one more run of it now.\n"));
+        if let Some(needed) = needed.filter(|_| why.ended.is_none()) {
+            text.push_str(&format!("It needs {needed} nodes at once.\n"));
+        }
         for removed in removed {
             text.push_str(&format!("  {} ({})\n", removed.sentence, removed.rule));
         }

@@ -1,0 +1,92 @@
+//! GPUs that runs hold. A run that asks for GPUs is given definite ones, or a definite part of one,
+//! when it is placed: they stand in the run and in its node's entry until the run ends, however it
+//! ends ([`NodeEntry::end_run`]). What is asked for is counted, and placements go by what usually
+//! comes.
+
+use tg_scheduler::GpuMix;
+use tg_scheduler::pace::DeviceClass;
+use tg_types::ids::{NodeId, Noun};
+use tg_types::{DeviceKind, GpuAsk, GpuSlices, HeldGpu, JobSpec, List, Reason, Work};
+
+use super::fleet;
+use crate::entry::{Entry, entry};
+use crate::error::{ApplyError, Stop};
+use crate::keys::{self, ONLY};
+use crate::node::NodeEntry;
+use crate::session::Session;
+use crate::table::Slot;
+
+/// The most that runs of a node hold: each of its 256 GPUs, and a part for each of its 256 runs.
+const HELD_MAX: usize = 512;
+
+/// What the runs of a node hold of its GPUs.
+pub type HeldGpus = List<HeldGpu, 0, HELD_MAX>;
+
+entry! {
+    /// What is usually asked for of GPUs. There is one.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct GpuMixEntry {
+        /// Runs that were placed, by what they asked for.
+        pub mix: GpuMix,
+    }
+}
+
+impl Entry for GpuMixEntry {
+    const NOUN: Noun = Noun::GpuMix;
+}
+
+/// Whether runs of a job hold GPUs.
+pub(super) fn is_holding(spec: &JobSpec) -> bool {
+    spec.held_gpus() != GpuAsk::Usual
+}
+
+/// Refuses what no job may ask for.
+pub(super) fn check_spec(spec: &JobSpec) -> Result<(), Reason> {
+    let is_of_commands = match (spec.needs.gpus, &spec.work) {
+        (GpuAsk::Usual, _) => true,
+        (_, Work::Opaque { .. }) => spec.needs.kind == Some(DeviceKind::Gpu),
+        (_, Work::Tensor { .. }) => false,
+    };
+    if !is_of_commands || !spec.needs.gpus.is_valid() {
+        return Err(Reason::GpusWrong);
+    }
+    if spec.promise.is_some() && is_holding(spec) {
+        return Err(Reason::PromiseNeedsSlot);
+    }
+    Ok(())
+}
+
+/// What usually comes.
+pub(super) fn mix(session: &mut Session<'_>) -> Result<GpuMix, Stop> {
+    let entry = session.tables.gpu_mixes.get(&ONLY)?;
+    Ok(entry.map_or_else(GpuMix::default, |entry| entry.mix.clone()))
+}
+
+/// The GPUs of a node that a run of this job is given; nothing if it holds none. What was asked for
+/// counts as usual from now on.
+pub(super) fn choose(
+    session: &mut Session<'_>,
+    spec: &JobSpec,
+    (id, class): (&NodeId, Option<DeviceClass>),
+    [node, stake]: [Slot; 2],
+) -> Result<GpuSlices, Stop> {
+    if !is_holding(spec) {
+        return Ok(GpuSlices::default());
+    }
+    let offer = fleet::offer_of(session, *id, node, stake);
+    // The rules have found the same room.
+    let slices = offer.and_then(|offer| offer.slices(spec, class));
+    let slices = slices.and_then(|slices| List::new(slices).ok());
+    let slices = slices.ok_or(ApplyError::Incomplete(keys::node(id)))?;
+    let slot = session.tables.gpu_mixes.find(&ONLY)?;
+    let entry = session.tables.gpu_mixes.at_mut(slot).get_or_insert_default();
+    entry.mix.count(spec.held_gpus());
+    Ok(slices)
+}
+
+impl NodeEntry {
+    /// What its runs hold without one of them, as if that had ended.
+    pub(super) fn held_without(&self, job: &tg_types::JobId) -> Vec<HeldGpu> {
+        self.held.as_slice().iter().filter(|held| held.job != *job).copied().collect()
+    }
+}

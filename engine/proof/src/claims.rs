@@ -15,7 +15,7 @@
 use crate::field::{EF, F, dot_base, eq_at, int};
 use crate::plan::{
     At, Check, ColumnId, Form, Group, Holder, Layout, LinearShape, MatMulShape, Placed, Plan,
-    ProductKind, Secret, Source, Spread, Term,
+    ProductKind, Secret, Source, Spread, Table, Term,
 };
 use crate::reads;
 use p3_field::PrimeCharacteristicRing;
@@ -264,6 +264,9 @@ impl<'a> Tally<'a> {
         for group in &plan.groups {
             tally.group(group);
         }
+        for (table, (_, leaf)) in plan.tables.iter().zip(&plan.multiplicities) {
+            tally.table(table, *leaf);
+        }
         for (operation, request) in requests {
             tally.accumulators(*operation, request);
         }
@@ -347,6 +350,19 @@ impl<'a> Tally<'a> {
                 }
             }
         }
+    }
+
+    /// The values of a table that is held, unless they are a column at the point where the look-ups
+    /// ended.
+    fn table(&mut self, table: &Table, leaf: usize) {
+        let Table::Held { value, layout } = table else { return };
+        if matches!(self.plan.holder(*value), Holder::Column(_)) {
+            return;
+        }
+        let point = &layout.cell_point(&self.challenges.lookups);
+        let selector = Plan::selector(self.challenges, leaf, layout.bits());
+        let batch = Arc::new(layout.batch_weights(point));
+        self.add(*value, -selector * self.challenges.beta, &batch, layout.weights(point));
     }
 
     /// A functional on what a source reads.

@@ -494,8 +494,13 @@ fn passes(program: &Program, operation: &Operation, uses: &BTreeMap<ValueId, u32
         Primitive::Normalise { a, x, .. } => {
             len(&a.value).saturating_add(DIVISOR_READS.saturating_mul(len(&x.value)))
         }
-        // The entries are counted as look-ups.
-        Primitive::Lookup { indices, .. } => len(indices),
+        // Entries are counted as look-ups; of a computed table there is a claim beside them.
+        Primitive::Lookup { table, indices, .. } => match program.place(*table) {
+            Some(Place::Constant(_)) => len(indices),
+            Some(Place::Input(_) | Place::Operation(_)) | None => {
+                len(indices).saturating_add(len(table))
+            }
+        },
         primitive @ (Primitive::Join { .. } | Primitive::Sum { .. } | Primitive::Move { .. }) => {
             let values: BTreeSet<ValueId> = primitive.reads().into_iter().collect();
             all(&mut values.into_iter())

@@ -11,7 +11,7 @@ use crate::claims::{Challenges, Openings, Points};
 use crate::field::{EF, F, int};
 use crate::gates::ROW;
 use crate::leaves::{Block, Leaves};
-use crate::plan::{At, Form, Layout, Plan, Table};
+use crate::plan::{At, Form, Holder, Layout, Plan, Table};
 use crate::witness::{Witness, spread_with};
 use p3_field::PrimeCharacteristicRing;
 
@@ -41,7 +41,7 @@ pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) ->
         blocks.push((group.leaf, leaves));
     }
     for (index, table) in plan.tables.iter().enumerate() {
-        let entries = table.elements(witness.secret(plan, table));
+        let entries = table.elements(&witness.held(plan, table));
         let mut numerators = vec![F::ZERO; entries.len()];
         for (count, used) in numerators.iter_mut().zip(&witness.multiplicities[index]) {
             *count = -F::from_u32(*used);
@@ -186,17 +186,12 @@ pub(crate) fn known(plan: &Plan, challenges: &Challenges) -> Option<Known> {
         let selector = Plan::selector(challenges, leaf, table.bits());
         unused -= selector;
         numerator.points.add(-selector, column, At::Lookups);
-        match table {
-            Table::Secret { column, .. } => {
-                denominator.points.add(-selector * beta, *column, At::Lookups);
-            }
-            Table::Range { .. }
-            | Table::Clamp { .. }
-            | Table::Blocks { .. }
-            | Table::Pairs { .. }
-            | Table::Entries { .. } => {}
+        if let Table::Held { value, .. } = table
+            && let Holder::Column(column) = plan.holder(*value)
+        {
+            denominator.points.add(-selector * beta, column, At::Lookups);
         }
-        let [key, value, second] = table.eval(&point[point.len() - table.bits()..], EF::ZERO);
+        let [key, value, second] = table.eval(&point[point.len() - table.bits()..]);
         let shifted = alpha - tag(beta, index);
         let entry = shifted - key - beta * value - beta.square() * second;
         denominator.constant += selector * entry;

@@ -202,7 +202,11 @@ impl Witness {
                 Lookup::Row(operation) => {
                     let row = group.layout.side(1) as i32;
                     let indices = self.source(plan, operation, Source::Index(operation));
-                    let place = |(at, index): (usize, i32)| index * row + at as i32 % row;
+                    let own = plan.tables[group.table].keys_of_inference();
+                    let place = |(at, index): (usize, i32)| {
+                        let first = (at / group.layout.len() * own) as i32;
+                        first + index * row + at as i32 % row
+                    };
                     let places = indices.into_iter().enumerate().map(place);
                     places.zip(element(operation)).map(pair).collect()
                 }
@@ -226,11 +230,11 @@ impl Witness {
         }
     }
 
-    /// The numbers of a table that is a secret constant.
-    pub(crate) fn secret(&self, plan: &Plan, table: &Table) -> &[i32] {
-        let Table::Secret { column, .. } = table else { return &[] };
-        let Role::Constant(constant) = plan.columns[column.0].role else { return &[] };
-        &self.values[plan.program.value_of_constant(constant).index()]
+    /// The numbers of a table that is held.
+    pub(crate) fn held(&self, plan: &Plan, table: &Table) -> Vec<i32> {
+        let Table::Held { value, layout } = table else { return Vec::new() };
+        let of = |inference: usize| self.read(plan, *value, inference);
+        (0..layout.batch().len).flat_map(of).copied().collect()
     }
 
     /// Key and values as their forms say.
@@ -400,7 +404,7 @@ pub(crate) fn spread_over(layout: &Layout, elements: &[F], padding: F) -> Vec<F>
 }
 
 /// The integer nearest to zero that an element stands for.
-fn whole(element: F) -> i32 {
+pub(crate) fn whole(element: F) -> i32 {
     let number = i64::from(element.as_canonical_u32());
     (if number > PRIME / 2 { number - PRIME } else { number }) as i32
 }

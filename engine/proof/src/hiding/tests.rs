@@ -31,13 +31,14 @@ fn seeds(byte: u8) -> Seeds {
 }
 
 /// Those that show no input as an output.
-const NETS: [Net; 7] = [
+const NETS: [Net; 8] = [
     Net::Dense,
     Net::Convolution,
     Net::Moved,
     Net::Attention,
     Net::Choices,
     Net::Normalise,
+    Net::Rows,
     Net::Wide,
 ];
 

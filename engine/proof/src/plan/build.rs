@@ -349,7 +349,7 @@ impl Builder {
     pub(super) fn look_up(&mut self, operation: usize, table: usize, what: Lookup, key: Form) {
         let value = match self.tables[table] {
             Table::Range { .. } | Table::Blocks { .. } | Table::Pairs { .. } => Form::default(),
-            Table::Clamp { .. } | Table::Entries { .. } | Table::Secret { .. } => {
+            Table::Clamp { .. } | Table::Entries { .. } | Table::Held { .. } => {
                 Form::of(Source::Value(self.program.value_of(operation)))
             }
         };

@@ -15,8 +15,9 @@
 //!
 //! A choice has a flag, looked up with its condition in a table of 0 and 1, and y - otherwise is
 //! the flag times (then - otherwise). A row by number looks up (index times row + place, element)
-//! in the table's elements, which the verifier has, or whose secret column is opened where look-ups
-//! end.
+//! in the table's elements. The verifier has these, or what is known of them where look-ups end is
+//! a claim about the value that they are; then each inference has keys of its own. An index lies in
+//! its range, so no key is that of another inference or of padding.
 
 use super::build::Builder;
 use super::limits::{PlanError, STEP_TAPS_MAX, TABLE_MAX, TAPS_MAX};
@@ -147,21 +148,20 @@ impl Builder {
                 let values = crate::witness::numbers(&self.constants[constant]).collect();
                 Table::Entries { from: 0, values }
             }
-            Holder::Column(column) if self.columns[column.0].tree.is_of_weights() => {
-                Table::Secret { column, layout: self.layouts[table.index()].clone() }
-            }
             Holder::Column(_)
             | Holder::Input(_)
             | Holder::Output(_)
             | Holder::Moved(_)
             | Holder::Dead => {
-                let primitive = "Lookup in a computed value";
-                return Err(PlanError::Primitive { operation, primitive });
+                Table::Held { value: table, layout: self.layouts[table.index()].clone() }
             }
         };
         self.columns_of(operation, 0);
-        let table = self.table(table);
         let mut key = Form::default();
+        if table.keys_of_inference() > 0 {
+            key.constant.push((int(table.keys_of_inference() as i64), Spread::Inferences));
+        }
+        let table = self.table(table);
         key.add(Source::Index(operation), int(row.into()));
         let places = (0..row).map(|place| int(place.into())).collect();
         key.constant.push((F::ONE, Spread::Columns(places)));

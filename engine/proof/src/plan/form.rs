@@ -1,7 +1,7 @@
 //! Numbers that are looked up without being committed: sums of committed and virtual ones.
 
 use super::ColumnId;
-use crate::field::{EF, F, dot_base};
+use crate::field::{EF, F, dot_base, int};
 use crate::plan::Layout;
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub(crate) struct Placed {
     pub(crate) number: i32,
 }
 
-/// Factors by place: all 1, or one for each column or row. Padding has the factor 0 unless all are
-/// 1.
+/// Factors by place: all 1, or one for each column, row or inference. Padding has the factor 0
+/// unless all are 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Spread {
     /// All 1.
@@ -46,13 +46,16 @@ pub(crate) enum Spread {
     Columns(Arc<[F]>),
     /// By the place on the first side, repeated.
     Rows(Arc<[F]>),
+    /// The number of the inference. Only constants have it.
+    Inferences,
 }
 
 impl Spread {
-    /// The factor of an element.
+    /// The factor of an element of the first inference.
     pub(crate) fn at(&self, row: usize, column: usize) -> F {
         match self {
             Self::One => F::ONE,
+            Self::Inferences => F::ZERO,
             Self::Columns(factors) => factors[column],
             Self::Rows(factors) => factors[row % factors.len()],
         }
@@ -60,12 +63,17 @@ impl Spread {
 
     /// The value at a point of the function of the factors.
     pub(crate) fn eval(&self, layout: &Layout, point: &[EF]) -> EF {
+        let batch = layout.batch_weights(point);
         let side = match self {
             Self::One => return EF::ONE,
             Self::Columns(_) => 1,
             Self::Rows(_) => 0,
+            Self::Inferences => {
+                let numbers = (0..batch.len()).map(|number| int(number as i64));
+                return dot_base(&batch, numbers) * layout.inner_indicator(point);
+            }
         };
-        let batch: EF = layout.batch_weights(point).into_iter().sum();
+        let batch: EF = batch.into_iter().sum();
         let other: EF = layout.side_weights(point, 1 - side).into_iter().sum();
         let weights = layout.side_weights(point, side);
         let factors = (0..weights.len()).map(|place| self.at(place, place));

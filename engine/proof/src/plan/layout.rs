@@ -114,6 +114,20 @@ impl Layout {
         self.batch.is_full() && self.batch.bits >= ROW_BITS
     }
 
+    /// The leaf of look-ups that stands for a cell of an inference.
+    pub(crate) fn leaf_of_cell(&self, inference: usize, cell: usize) -> usize {
+        match self.has_inferences_in_rows() {
+            true => cell * self.batch.len + inference,
+            false => (inference << self.inner_bits()) + cell,
+        }
+    }
+
+    /// The leaf of look-ups that stands for an element; `None` if there is no such element.
+    pub(crate) fn leaf(&self, inference: usize, index: usize) -> Option<usize> {
+        let cell = self.cell(index)?;
+        (inference < self.batch.len).then(|| self.leaf_of_cell(inference, cell))
+    }
+
     /// The point of the cells that belongs to a point of the look-ups.
     pub(crate) fn cell_point(&self, lookups: &[EF]) -> Vec<EF> {
         let mut point = lookups[lookups.len() - self.bits()..].to_vec();
@@ -158,11 +172,13 @@ impl Layout {
 
     /// The value at a point of the function that is 1 at cells that stand for an element, else 0.
     pub(crate) fn indicator(&self, point: &[EF]) -> EF {
-        let batch: EF = self.batch_weights(point).into_iter().sum();
-        let sides = 0..self.sides.len();
-        sides.fold(batch, |product, side| {
-            product * self.side_weights(point, side).into_iter().sum::<EF>()
-        })
+        self.batch_weights(point).into_iter().sum::<EF>() * self.inner_indicator(point)
+    }
+
+    /// The same of one inference.
+    pub(crate) fn inner_indicator(&self, point: &[EF]) -> EF {
+        let side = |side: usize| self.side_weights(point, side).into_iter().sum::<EF>();
+        (0..self.sides.len()).map(side).product()
     }
 }
 
@@ -244,10 +260,7 @@ mod tests {
             for inference in 0..batch {
                 for cell in layout.cells() {
                     let cell = cell as usize;
-                    let leaf = match in_rows {
-                        true => cell * batch + inference,
-                        false => (inference << layout.inner_bits()) + cell,
-                    };
+                    let leaf = layout.leaf_of_cell(inference, cell);
                     let number = (inference << layout.inner_bits()) + cell;
                     assert_eq!(eq_at(last, leaf), eq_at(&point, number));
                 }

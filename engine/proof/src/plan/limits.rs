@@ -54,14 +54,6 @@ pub(crate) const TAPS_MAX: u64 = 1 << 12;
 /// Why a program cannot be proven.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A primitive for which there is no proof yet.
-    #[error("operation {operation}: {primitive} cannot be proven yet")]
-    Primitive {
-        /// Which operation.
-        operation: usize,
-        /// What it does.
-        primitive: &'static str,
-    },
     /// A maximum of too many numbers.
     #[error("operation {operation}: a maximum of {taps} numbers, at most {most} can be proven")]
     Taps {

@@ -74,18 +74,16 @@ impl Builder {
         for equation in &self.equations {
             self.open_form(&equation.rest, At::Functional, &mut found);
         }
-        let of_table = |table: &Table| match table {
-            Table::Secret { column, .. } => Some(*column),
-            Table::Range { .. }
-            | Table::Clamp { .. }
-            | Table::Blocks { .. }
-            | Table::Pairs { .. }
-            | Table::Entries { .. } => None,
-        };
-        let tables: BTreeSet<ColumnId> = self.tables.iter().filter_map(of_table).collect();
+        for table in &self.tables {
+            let Table::Held { value, .. } = table else { continue };
+            match self.held(*value) {
+                Some(column) => found.push(column, At::Lookups),
+                None => self.sources(self.holders[value.index()], &mut found),
+            }
+        }
         for (index, column) in self.columns.iter().enumerate() {
             let id = ColumnId(index);
-            if matches!(column.role, Role::Multiplicity(_)) || tables.contains(&id) {
+            if matches!(column.role, Role::Multiplicity(_)) {
                 found.push(id, At::Lookups);
             } else if !found.columns.contains(&id) {
                 // A commitment opens every table; this one is opened for nothing.

@@ -1,9 +1,10 @@
 //! The tables in which numbers are looked up.
 
-use super::{ColumnId, Layout};
-use crate::field::{EF, F, bits_of, eq_table, int};
+use super::Layout;
+use crate::field::{EF, F, bits_of, dot_base, eq_table, int};
 use p3_field::PrimeCharacteristicRing;
 use std::sync::Arc;
+use tg_tensor::program::ValueId;
 
 /// Variables of the smallest table: enough for the first round of a large commitment.
 const TABLE_BITS_MIN: usize = 6;
@@ -97,11 +98,13 @@ pub(crate) enum Table {
         /// The values.
         values: Arc<[[i32; 2]]>,
     },
-    /// The elements of a secret constant, by number. Padding has the key -1, which nobody looks up.
-    Secret {
-        /// Where they are committed.
-        column: ColumnId,
-        /// How they lie there.
+    /// The elements of a value that is not known here, a secret constant or what an operation
+    /// made, by number; those of an inference follow those of the one before. Entries lie as the
+    /// leaves of look-ups of that layout do. Padding has the key -1, which nobody looks up.
+    Held {
+        /// The value.
+        value: ValueId,
+        /// How it lies where it is committed.
         layout: Layout,
     },
     /// Keys from `from` on with one value each, such as the entries of a table of the program.
@@ -123,14 +126,27 @@ impl Table {
             }
             Self::Entries { values, .. } => values.len(),
             Self::Pairs { values, .. } => values.len(),
-            Self::Secret { layout, .. } => layout.len(),
+            Self::Held { layout, .. } => layout.batch().len * layout.len(),
+        }
+    }
+
+    /// How many keys each inference has for itself; 0 if all look up the same.
+    pub(crate) fn keys_of_inference(&self) -> usize {
+        match self {
+            Self::Held { layout, .. } if layout.batch().len > 1 => layout.len(),
+            Self::Held { .. }
+            | Self::Range { .. }
+            | Self::Clamp { .. }
+            | Self::Blocks { .. }
+            | Self::Pairs { .. }
+            | Self::Entries { .. } => 0,
         }
     }
 
     /// Variables of its columns.
     pub(crate) fn bits(&self) -> usize {
         match self {
-            Self::Secret { layout, .. } => layout.bits(),
+            Self::Held { layout, .. } => layout.bits(),
             Self::Range { .. }
             | Self::Clamp { .. }
             | Self::Blocks { .. }
@@ -141,8 +157,9 @@ impl Table {
 
     /// The place of a key; `None` if it has none.
     pub(crate) fn place(&self, key: i64) -> Option<usize> {
-        if let Self::Secret { layout, .. } = self {
-            return layout.cell(usize::try_from(key).ok()?);
+        if let Self::Held { layout, .. } = self {
+            let number = usize::try_from(key).ok()?;
+            return layout.leaf(number / layout.len(), number % layout.len());
         }
         let place = usize::try_from(key - self.first()).ok()?;
         (place < self.size()).then_some(place)
@@ -151,9 +168,9 @@ impl Table {
     /// The place of keys, for many of them.
     pub(crate) fn places(&self) -> impl Fn(i64) -> Option<usize> + '_ {
         let (first, size) = (self.first(), self.size());
-        let is_secret = matches!(self, Self::Secret { .. });
+        let is_held = matches!(self, Self::Held { .. });
         move |key: i64| {
-            if is_secret {
+            if is_held {
                 return self.place(key);
             }
             usize::try_from(key - first).ok().filter(|place| *place < size)
@@ -162,7 +179,7 @@ impl Table {
 
     fn first(&self) -> i64 {
         match self {
-            Self::Range { .. } | Self::Secret { .. } => 0,
+            Self::Range { .. } | Self::Held { .. } => 0,
             Self::Clamp { from, .. }
             | Self::Blocks { from, .. }
             | Self::Pairs { from, .. }
@@ -170,12 +187,12 @@ impl Table {
         }
     }
 
-    /// Key and values of an entry. Those of a secret constant are not known here.
+    /// Key and values of an entry. The values of one that is held are not known here.
     pub(crate) fn entry(&self, place: usize) -> [i64; 3] {
         let place = place.min(self.size() - 1);
         let key = self.first() + place as i64;
         match self {
-            Self::Range { .. } | Self::Secret { .. } => [key, 0, 0],
+            Self::Range { .. } | Self::Held { .. } => [key, 0, 0],
             Self::Clamp { lo, hi, fine, .. } => [key, (key >> fine).clamp(*lo, *hi), 0],
             Self::Blocks { inside, bits, .. } if (0..*inside).contains(&key) => {
                 [key, 1, key << bits]
@@ -188,16 +205,18 @@ impl Table {
         }
     }
 
-    /// The values at a point of the functions of keys and values. That of a secret constant's
-    /// values is its column there.
-    pub(crate) fn eval(&self, point: &[EF], secret: EF) -> [EF; 3] {
-        if let Self::Secret { layout, .. } = self {
-            let (mut key, mut unused) = (EF::ZERO, EF::ONE);
-            for (place, weight) in layout.weights(point).into_iter().enumerate() {
-                key += weight * int(place as i64);
-                unused -= weight;
-            }
-            return [key - unused, secret, EF::ZERO];
+    /// The values at a point of the functions of keys and values. What is held counts as 0.
+    pub(crate) fn eval(&self, point: &[EF]) -> [EF; 3] {
+        if let Self::Held { layout, .. } = self {
+            let point = layout.cell_point(point);
+            let [inferences, elements] = [layout.batch_weights(&point), layout.weights(&point)]
+                .map(|weights| {
+                    let numbers = (0..weights.len()).map(|number| int(number as i64));
+                    (weights.iter().copied().sum::<EF>(), dot_base(&weights, numbers))
+                });
+            let used = inferences.0 * elements.0;
+            let first = inferences.1 * elements.0 * int(layout.len() as i64);
+            return [first + inferences.0 * elements.1 - (EF::ONE - used), EF::ZERO, EF::ZERO];
         }
         if let Some(found) = self.eval_linear(point) {
             return found;
@@ -234,22 +253,26 @@ impl Table {
                 let [below, behind] = [first, first + last].map(|number| number.clamp(*lo, *hi));
                 low.count * int(below) + inside + (EF::ONE - above.count) * int(behind)
             }
-            Self::Blocks { .. }
-            | Self::Pairs { .. }
-            | Self::Secret { .. }
-            | Self::Entries { .. } => return None,
+            Self::Blocks { .. } | Self::Pairs { .. } | Self::Held { .. } | Self::Entries { .. } => {
+                return None;
+            }
         };
         Some([key, value, EF::ZERO])
     }
 
-    /// The entries as elements; `numbers` are those of a secret constant.
+    /// The entries as elements; `numbers` are those of a value that is held.
     pub(crate) fn elements(&self, numbers: &[i32]) -> Vec<[F; 3]> {
-        let Self::Secret { layout, .. } = self else {
+        let Self::Held { layout, .. } = self else {
             return (0..1 << self.bits()).map(|place| self.entry(place).map(int)).collect();
         };
         let mut all = vec![[-F::ONE, F::ZERO, F::ZERO]; 1 << layout.bits()];
-        for ((place, cell), number) in layout.cells().into_iter().enumerate().zip(numbers) {
-            all[cell as usize] = [int(place as i64), int((*number).into()), F::ZERO];
+        let cells = layout.cells();
+        for (inference, numbers) in numbers.chunks(layout.len()).enumerate() {
+            for ((element, cell), number) in cells.iter().enumerate().zip(numbers) {
+                let key = (inference * layout.len() + element) as i64;
+                let leaf = layout.leaf_of_cell(inference, *cell as usize);
+                all[leaf] = [int(key), int((*number).into()), F::ZERO];
+            }
         }
         all
     }

@@ -5,8 +5,8 @@ use super::programs::Net;
 use super::{CONTEXT, Proven, proven};
 use crate::field::{EF, F, ext, int};
 use crate::pcs::{Opening, Root};
-use crate::plan::{Holder, Role};
-use crate::witness::Witness;
+use crate::plan::{Holder, Lookup, Role};
+use crate::witness::{Witness, whole};
 use crate::{Mode, Proof, Statement, VerifyError};
 use p3_whir::pcs::proof::QueryOpenings;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Liar {
     pub(super) fn look_up_again(&self, lie: &mut Witness, operation: usize) {
         let plan = &self.setup().plan;
         for (index, group) in plan.groups.iter().enumerate() {
-            if group.what != crate::plan::Lookup::Formed(operation) {
+            if group.what != Lookup::Formed(operation) {
                 continue;
             }
             let pairs = lie.pairs(plan, group, operation);
@@ -85,7 +85,7 @@ impl Liar {
                 lie.values[value][at] ^= 1;
                 assert!(self.is_refused(&self.proven.statement, &lie), "{operation} at {at}");
                 for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
-                    if group.what == crate::plan::Lookup::Clamp(operation) {
+                    if group.what == Lookup::Clamp(operation) {
                         pairs[at][1] ^= 1;
                     }
                 }
@@ -98,14 +98,14 @@ impl Liar {
     pub(super) fn lies_about_remainders(&self) {
         let plan = &self.setup().plan;
         for (index, group) in plan.groups.iter().enumerate() {
-            let crate::plan::Lookup::Limb(operation, place) = group.what else { continue };
+            let Lookup::Limb(operation, place) = group.what else { continue };
             let size = plan.tables[group.table].size() as i32;
             let mut lie = self.witness.clone();
             let limb = &mut lie.limbs.get_mut(&operation).expect("it has limbs")[place][0];
             *limb += size;
             lie.lookups[index][0][0] += size;
             for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
-                if group.what == crate::plan::Lookup::Clamp(operation) {
+                if group.what == Lookup::Clamp(operation) {
                     pairs[0][0] -= 1;
                 }
             }
@@ -167,7 +167,7 @@ impl Liar {
 fn cases() -> impl Iterator<Item = Liar> {
     let nets = Net::ALL.into_iter().flat_map(|net| [(net, 1), (net, 3)]);
     // Look-ups of sixteen have inferences in rows.
-    let nets = nets.chain([(Net::Convolution, 16), (Net::Normalise, 16)]);
+    let nets = nets.chain([Net::Convolution, Net::Normalise, Net::Rows].map(|net| (net, 16)));
     nets.map(|(net, batch)| Liar::new(net, Mode::Public, batch))
 }
 
@@ -229,6 +229,37 @@ fn wrong_weights_are_refused() {
         let (statement, proof) = honest.expect("inputs that fit");
         assert!(verifier.verify(&statement, &proof.to_bytes()).is_ok(), "{net:?} {mode:?}");
     }
+}
+
+/// Goal: a row comes from the table of its own inference, and is one of the rows that there are.
+/// Method: look up the same place of the next inference, and padding, with all counts as they then
+/// must be.
+#[test]
+fn row_of_another_inference_or_of_padding_is_refused() {
+    let mut lies = 0;
+    for batch in [3, 16] {
+        let liar = Liar::new(Net::Rows, Mode::Public, batch);
+        let plan = &liar.setup().plan;
+        for (index, group) in plan.groups.iter().enumerate() {
+            let Lookup::Row(operation) = group.what else { continue };
+            let (table, honest) = (&plan.tables[group.table], liar.witness.lookups[index][0]);
+            let entries = table.elements(&liar.witness.held(plan, table));
+            let place = |key: i32| table.place(key.into()).expect("a key");
+            let next = place(honest[0] + table.keys_of_inference() as i32);
+            let padding = entries.iter().position(|entry| entry[0] == int(-1));
+            for other in [Some(next), padding].into_iter().flatten() {
+                let mut lie = liar.witness.clone();
+                let found = entries[other].map(whole);
+                lie.lookups[index][0] = found;
+                lie.multiplicities[group.table][place(honest[0])] -= 1;
+                lie.multiplicities[group.table][other] += 1;
+                lie.values[plan.value_of(operation).index()][0] = found[1];
+                assert!(liar.is_refused(&liar.proven.statement, &lie), "{operation} {found:?}");
+                lies += 1;
+            }
+        }
+    }
+    assert!(lies > 10, "only {lies} lies");
 }
 
 #[test]

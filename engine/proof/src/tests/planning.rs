@@ -14,7 +14,7 @@ use tg_types::{Encode as _, List, ResultVerifier as _};
 /// All that a plan lists.
 fn listed(plan: &Plan) -> u64 {
     let spread = |spread: &Spread| match spread {
-        Spread::One => 1,
+        Spread::One | Spread::Inferences => 1,
         Spread::Columns(factors) | Spread::Rows(factors) => factors.len(),
     };
     // Factors are shared by the terms of one form.
@@ -29,7 +29,7 @@ fn listed(plan: &Plan) -> u64 {
         | Table::Range { .. }
         | Table::Clamp { .. }
         | Table::Blocks { .. }
-        | Table::Secret { .. } => 1,
+        | Table::Held { .. } => 1,
     };
     let groups = plan.groups.iter().flat_map(|group| group.forms()).map(form);
     let products = plan.products.iter().map(|product| match &product.kind {

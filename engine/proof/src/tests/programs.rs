@@ -25,6 +25,8 @@ pub(crate) enum Net {
     Choices,
     /// Divisions by sums, roots, negative numbers and constants.
     Normalise,
+    /// Rows of an input, an output, a computed and a moved value, by numbers that are computed too.
+    Rows,
     /// Results of many more numbers than a table has entries.
     Wide,
     /// Nothing but a table that gives the same for several numbers.
@@ -41,7 +43,7 @@ pub(crate) enum Net {
 
 impl Net {
     /// All of them but the last four.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Dense,
         Self::Convolution,
         Self::Depthwise,
@@ -49,6 +51,7 @@ impl Net {
         Self::Attention,
         Self::Choices,
         Self::Normalise,
+        Self::Rows,
         Self::Wide,
     ];
 
@@ -67,6 +70,7 @@ impl Net {
             Self::Attention => attention(&mut net),
             Self::Choices => choices(&mut net),
             Self::Normalise => normalise(&mut net),
+            Self::Rows => rows(&mut net),
             Self::Wide => wide(&mut net),
             Self::Entries => entries(&mut net),
             Self::Coarse => coarse(&mut net),
@@ -438,6 +442,35 @@ fn normalise(net: &mut Builder) {
     let by_constant = divided((signed, 0), (constant, [0, 1]), Inverse::Root, (19, 0));
     let last = net.push(12, (-3_000, 3_000), by_constant);
     net.output(last, 12);
+}
+
+fn rows(net: &mut Builder) {
+    let x = net.input(12, 0, 3);
+    let factors = rescale(0, vec![700], 12, 3);
+    let made = net.linear((x, 3), Window::rows(4, 3), (3, 1), factors, (-50, 50));
+    let run = |start: u32, step: i32, count: u32| list(vec![Run::Read { start, step, count }]);
+    let part = MovePart { value: made, offsets: list(vec![run(9, -3, 4), run(0, 1, 3)]) };
+    let turn =
+        Primitive::Move { sides: list(vec![4, 3]), axis: 0, parts: list(vec![part]), fill: 0 };
+    let turned = net.push(12, (-50, 50), turn);
+    let look_up = |table, indices, row| Primitive::Lookup { table, indices, row };
+    let first = net.push(36, (-50, 50), look_up(made, x, 3));
+    let second = net.push(36, (-50, 50), look_up(turned, x, 3));
+    let third = net.push(36, (0, 3), look_up(x, x, 3));
+    net.output(first, 36);
+    // An output is a table as well.
+    let again = net.push(108, (-50, 50), look_up(first, x, 9));
+    net.output(again, 108);
+    let largest = Primitive::ArgMax { x: made, outer: 1, len: 4, inner: 3 };
+    let largest = net.push(3, (0, 3), largest);
+    let best = net.push(9, (-50, 50), look_up(made, largest, 3));
+    net.output(best, 9);
+    let term = |value| JoinTerm { operand: natural(value, vec![1]), multipliers: list(vec![3]) };
+    let terms = list(vec![term(second), term(third)]);
+    let (sides, constant) = (list(vec![36]), list(vec![1]));
+    let sum = Primitive::Join { sides, terms, constant, shift: 1 };
+    let sum = net.push(36, (-100, 100), sum);
+    net.output(sum, 36);
 }
 
 fn wide(net: &mut Builder) {

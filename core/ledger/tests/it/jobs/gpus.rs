@@ -312,7 +312,7 @@ fn prop_no_gpu_is_given_out_twice() {
         }
         *placed += (0..3).map(|number| held(&world, number).len()).sum::<usize>();
         world.pass(60_000);
-        let now = world.env.tick;
+        let now = world.cursor().tick;
         for number in 0..3 {
             let entry = world.node(&node(number)).expect("is there");
             for held in entry.held.as_slice() {

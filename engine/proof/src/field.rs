@@ -8,6 +8,7 @@ use p3_field::extension::QuinticTrinomialExtensionField;
 use p3_field::{BasedVectorSpace, Field, PrimeCharacteristicRing, PrimeField32};
 use p3_koala_bear::KoalaBear;
 use p3_multilinear_util::poly::Poly;
+use std::sync::OnceLock;
 
 /// The base field: p = 2^31 - 2^24 + 1.
 pub(crate) type F = KoalaBear;
@@ -34,6 +35,30 @@ pub(crate) fn int(value: i64) -> F {
     match u32::try_from(shifted) {
         Ok(small) => F::from_u32(small),
         Err(_) => F::from_u32(value.rem_euclid(PRIME) as u32),
+    }
+}
+
+/// Numbers on either side of zero whose elements are written down: limbs and keys of most look-ups.
+const SMALL: i32 = 1 << 16;
+
+/// The elements of small integers, made once. Almost all numbers of a run are such, and looking one
+/// up takes less than the division that makes it.
+pub(crate) struct Small(&'static [F]);
+
+impl Small {
+    /// Those of this process.
+    pub(crate) fn get() -> Self {
+        static ELEMENTS: OnceLock<Vec<F>> = OnceLock::new();
+        Self(ELEMENTS.get_or_init(|| (-SMALL..SMALL).map(|number| int(number.into())).collect()))
+    }
+
+    /// The element that stands for an integer.
+    #[inline(always)]
+    pub(crate) fn int(&self, number: i32) -> F {
+        match self.0.get(number.wrapping_add(SMALL) as usize) {
+            Some(element) => *element,
+            None => int(number.into()),
+        }
     }
 }
 

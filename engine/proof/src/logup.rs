@@ -8,7 +8,7 @@
 //! the numerator 0, unused leaves are 0 / 1.
 
 use crate::claims::{Challenges, Openings, Points};
-use crate::field::{EF, F, int};
+use crate::field::{EF, F, Small, int};
 use crate::gates::ROW;
 use crate::leaves::{Block, Leaves};
 use crate::plan::{At, Form, Holder, Layout, Plan, Table};
@@ -21,21 +21,19 @@ const SPREAD_TOGETHER: usize = 16;
 /// The prover's leaves, up to the last that is used.
 pub(crate) fn leaves(plan: &Plan, witness: &Witness, challenges: &Challenges) -> Leaves {
     let mut blocks: Vec<(usize, Block)> = Vec::new();
-    for (group, looked_up) in plan.groups.iter().zip(&witness.lookups) {
+    let small = Small::get();
+    for (group, looked) in plan.groups.iter().zip(&witness.lookups) {
         let (layout, paddings) = (&group.layout, group.forms().map(Form::padding));
-        let used = looked_up.iter().fold([0; 3], |all: [i32; 3], numbers| {
-            std::array::from_fn(|place| all[place] | numbers[place])
-        });
-        let numbers = |(place, padding): (usize, F)| {
-            let is_used = place == 0 || padding != F::ZERO;
-            let number = |looked_up: &[i32; 3]| int(looked_up[place].into());
-            (is_used || used[place] != 0).then(|| match layout.has_inferences_in_rows() {
-                true => spread_in_rows(layout, looked_up, padding, number),
-                false => spread_with(layout, looked_up, padding, number),
+        let number = |number: &i32| small.int(*number);
+        let numbers = |(numbers, padding): (&Vec<i32>, F)| {
+            let is_used = !numbers.is_empty() || padding != F::ZERO;
+            is_used.then(|| match layout.has_inferences_in_rows() {
+                true => spread_in_rows(layout, numbers, padding, number),
+                false => spread_with(layout, numbers, padding, number),
             })
         };
         let numerators = ones(layout);
-        let numbers = paddings.enumerate().map(numbers).collect();
+        let numbers = looked.numbers.iter().zip(paddings).map(numbers).collect();
         let mut leaves = block(challenges, group.table, numerators, numbers);
         leaves.padding = padding(layout);
         blocks.push((group.leaf, leaves));

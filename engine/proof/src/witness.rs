@@ -1,7 +1,7 @@
 //! What the prover knows: all values of the runs, what rounding dropped, and how often every entry
 //! of a table is used.
 
-use crate::field::{F, PRIME, int};
+use crate::field::{F, PRIME, Small, int};
 use crate::plan::{
     Axis, Check, Clamping, Column, Form, Group, Holder, Layout, Lookup, MaxShape, Normal, Placed,
     Plan, Product, ProductKind, Rescaled, Role, Secret, Source, Table, Top, Tree, half,
@@ -26,13 +26,31 @@ pub(crate) struct Witness {
     /// The limbs of how far constants are inside of their ranges.
     pub(crate) ranges: BTreeMap<usize, Vec<Vec<i32>>>,
     /// Key and values of every look-up, by group.
-    pub(crate) lookups: Vec<Vec<[i32; 3]>>,
+    pub(crate) lookups: Vec<Looked>,
     /// How often each entry is looked up, by table.
     pub(crate) multiplicities: Vec<Vec<u32>>,
     /// Accumulators in the clear.
     pub(crate) clear: Vec<i32>,
     /// The outputs, one list for each inference.
     pub(crate) outputs: Vec<Vec<Tensor>>,
+}
+
+/// Keys of look-ups and both values beside them. Where a list is empty, all of it is 0.
+#[derive(Clone, Default)]
+pub(crate) struct Looked {
+    pub(crate) numbers: [Vec<i32>; 3],
+}
+
+impl Looked {
+    /// Keys without values.
+    pub(crate) fn keys(keys: Vec<i32>) -> Self {
+        Self { numbers: [keys, Vec::new(), Vec::new()] }
+    }
+
+    /// Keys with one value each.
+    fn pairs(keys: Vec<i32>, values: Vec<i32>) -> Self {
+        Self { numbers: [keys, values, Vec::new()] }
+    }
 }
 
 /// What a rescale looks up beside its limbs.
@@ -167,38 +185,32 @@ impl Witness {
 
     fn look_up(&mut self, plan: &Plan, rounded: &BTreeMap<usize, Rounded>) {
         for group in &plan.groups {
-            let element =
-                |operation: usize| self.values[plan.value_of(operation).index()].iter().copied();
-            let pairs: Vec<[i32; 3]> = match group.what {
+            let elements = |operation: usize| self.values[plan.value_of(operation).index()].clone();
+            let looked = match group.what {
                 Lookup::Limb(operation, place) => {
-                    self.limbs[&operation][place].iter().map(|limb| [*limb, 0, 0]).collect()
+                    Looked::keys(self.limbs[&operation][place].clone())
                 }
-                Lookup::Top(operation) => {
-                    rounded[&operation].tops.iter().map(|top| [*top, 0, 0]).collect()
-                }
+                Lookup::Top(operation) => Looked::keys(rounded[&operation].tops.clone()),
                 Lookup::Clamp(operation) => {
-                    let keys = rounded[&operation].keys.iter().copied();
-                    keys.zip(element(operation)).map(pair).collect()
+                    Looked::pairs(rounded[&operation].keys.clone(), elements(operation))
                 }
                 Lookup::Block(operation) => {
                     let (keys, limbs) = (&rounded[&operation].keys, &self.limbs[&operation]);
                     let [flags, bases] = [2, 1].map(|from_last| &limbs[limbs.len() - from_last]);
-                    let values = flags.iter().zip(bases);
-                    keys.iter()
-                        .zip(values)
-                        .map(|(key, (flag, base))| [*key, *flag, *base])
-                        .collect()
+                    Looked { numbers: [keys, flags, bases].map(Clone::clone) }
                 }
                 Lookup::Entry(operation) => {
                     let Primitive::Table { x, .. } = plan.primitive(operation) else { continue };
                     let len = group.layout.len();
                     let all = 0..plan.batch * len;
                     let keys = all.map(|at| self.value(plan, *x, at / len, at % len));
-                    keys.zip(element(operation)).map(pair).collect()
+                    Looked::pairs(keys.collect(), elements(operation))
                 }
-                Lookup::Excess(product, tap) => self.excess(plan, &plan.products[product], tap),
-                Lookup::Formed(operation) => self.pairs(plan, group, operation),
-                Lookup::Zero(_) => vec![[0; 3]; plan.batch * group.layout.len()],
+                Lookup::Excess(product, tap) => {
+                    Looked::keys(self.excess(plan, &plan.products[product], tap))
+                }
+                Lookup::Formed(operation) => self.looked(plan, group, operation),
+                Lookup::Zero(_) => Looked::keys(vec![0; plan.batch * group.layout.len()]),
                 Lookup::Row(operation) => {
                     let row = group.layout.side(1) as i32;
                     let indices = self.source(plan, operation, Source::Index(operation));
@@ -208,25 +220,25 @@ impl Witness {
                         first + index * row + at as i32 % row
                     };
                     let places = indices.into_iter().enumerate().map(place);
-                    places.zip(element(operation)).map(pair).collect()
+                    Looked::pairs(places.collect(), elements(operation))
                 }
-                Lookup::Place(operation) => element(operation).map(|place| [place, 0, 0]).collect(),
-                Lookup::Largest(operation) => self.largest(plan, operation),
+                Lookup::Place(operation) => Looked::keys(elements(operation)),
+                Lookup::Largest(operation) => Looked::keys(self.largest(plan, operation)),
                 Lookup::Range(constant, place) => {
-                    self.ranges[&constant][place].iter().map(|limb| [*limb, 0, 0]).collect()
+                    Looked::keys(self.ranges[&constant][place].clone())
                 }
                 Lookup::Input(input) => {
                     let lo = plan.program.specs()[input].lo;
-                    self.values[input].iter().map(|number| [number - lo, 0, 0]).collect()
+                    Looked::keys(self.values[input].iter().map(|number| number - lo).collect())
                 }
             };
             let place = plan.tables[group.table].places();
             let counts = &mut self.multiplicities[group.table];
-            for [key, ..] in &pairs {
+            for key in &looked.numbers[0] {
                 let place = place((*key).into()).expect("an honest key is in its table");
                 counts[place] += 1;
             }
-            self.lookups.push(pairs);
+            self.lookups.push(looked);
         }
     }
 
@@ -238,33 +250,31 @@ impl Witness {
     }
 
     /// Key and values as their forms say.
-    pub(crate) fn pairs(&self, plan: &Plan, group: &Group, operation: usize) -> Vec<[i32; 3]> {
+    pub(crate) fn looked(&self, plan: &Plan, group: &Group, operation: usize) -> Looked {
         let [first, second] = &group.values;
-        let [key, first, second] = [&group.key, first, second].map(|form| {
-            let mut numbers = self.formed(plan, operation, form);
-            numbers.resize(plan.batch * group.layout.len(), F::default());
-            numbers
+        let numbers = [&group.key, first, second].map(|form| {
+            let numbers = self.formed(plan, operation, form);
+            numbers.into_iter().map(whole).collect()
         });
-        let all = key.into_iter().zip(first.into_iter().zip(second));
-        all.map(|(key, (first, second))| [key, first, second].map(whole)).collect()
+        Looked { numbers }
     }
 
-    fn excess(&self, plan: &Plan, product: &Product, tap: usize) -> Vec<[i32; 3]> {
+    fn excess(&self, plan: &Plan, product: &Product, tap: usize) -> Vec<i32> {
         let ProductKind::Max(shape) = &product.kind else { return Vec::new() };
         let made = self.source(plan, product.operation, shape.made);
         let taps = self.source(plan, product.operation, shape.taps[tap]);
-        made.iter().zip(taps).map(|(made, read)| [made - read, 0, 0]).collect()
+        made.iter().zip(taps).map(|(made, read)| made - read).collect()
     }
 
     /// The largest element, counted from the smallest that there can be.
-    fn largest(&self, plan: &Plan, operation: usize) -> Vec<[i32; 3]> {
+    fn largest(&self, plan: &Plan, operation: usize) -> Vec<i32> {
         let Primitive::ArgMax { x, len, .. } = plan.primitive(operation) else {
             return Vec::new();
         };
         let lo = i64::from(plan.program.specs()[x.index()].lo);
         let of = |candidate: &i32| (i64::from(*candidate).div_euclid((*len).into()) - lo) as i32;
         let candidates = self.limbs[&operation].last();
-        candidates.into_iter().flatten().map(|candidate| [of(candidate), 0, 0]).collect()
+        candidates.into_iter().flatten().map(of).collect()
     }
 
     /// The numbers that a product needs beside values: steps of a maximum.
@@ -411,7 +421,8 @@ pub(crate) fn whole(element: F) -> i32 {
 
 /// Elements in their cells; padding is 0.
 pub(crate) fn spread_out(layout: &Layout, elements: &[i32]) -> Vec<F> {
-    spread_with(layout, elements, F::default(), |element| int((*element).into()))
+    let small = Small::get();
+    spread_with(layout, elements, F::default(), |element| small.int(*element))
 }
 
 /// The same of whatever elements are, with what stands in cells that none has.
@@ -446,11 +457,6 @@ fn transposed(rows: impl Iterator<Item = Vec<i32>>) -> Vec<Vec<i32>> {
         columns.iter_mut().zip(row).for_each(|(column, number)| column.push(number));
     }
     columns
-}
-
-/// A key with one value.
-fn pair((key, value): (i32, i32)) -> [i32; 3] {
-    [key, value, 0]
 }
 
 /// A tensor's elements.

@@ -40,6 +40,9 @@ rss_mb: the most memory while setting up, proving and verifying; where the syste
 peak be set back, the most so far.
 security_bits: -log2 of the chance that a false statement passes, proven.
 hides: what a verifier is not shown.
+batch_prove, batch_verify: of the batch of digits, processor time to prove for each inference and \
+time to verify all, divided by those of one alone. Both are measured in turns, since a machine's \
+speed varies; the median of as many turns as --repeats says.
 ratio_prove, ratio_verify: processor time of ezkl divided by ours, with --ezkl.";
 
 /// The measured models of a folder.
@@ -50,6 +53,9 @@ const DIGITS: &[u8] = include_bytes!("../../../../fixtures/digits/digits.onnx");
 
 /// Inferences of a batch of it.
 const BATCH: usize = 64;
+
+/// Single proofs of a turn: about as much work as a batch.
+const SINGLES: u32 = 8;
 
 /// Seconds after which a step is not repeated any more.
 const BUDGET_S: f64 = 20.0;
@@ -78,6 +84,10 @@ struct Figures {
     ns_per_mac: f64,
     overhead: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    batch_prove: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_verify: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ratio_prove: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio_verify: Option<f64>,
@@ -91,7 +101,11 @@ pub(crate) fn run(arguments: &BenchProofArguments, printer: &Printer) -> Result<
     };
     let show = |name, model: &Arc<Model>, mode, batch, peer| -> Result<(), Failure> {
         let progress = printer.progress("proving");
-        let figures = measure(name, model, (mode, batch), arguments.repeats, peer)?;
+        let mut figures = measure(name, model, (mode, batch), arguments.repeats, peer)?;
+        if name == "digits" && batch > 1 {
+            let found = in_turns(model, mode, arguments.repeats)?;
+            (figures.batch_prove, figures.batch_verify) = (Some(found[0]), Some(found[1]));
+        }
         drop(progress);
         printer.result(&figures, || text(&figures));
         Ok(())
@@ -172,9 +186,39 @@ fn measure(
         macs,
         ns_per_mac: prove_cpu_s * 1e9 / macs as f64,
         overhead: prove_cpu_s * 1e3 / rerun_ms,
+        batch_prove: None,
+        batch_verify: None,
         ratio_prove: peer.map(|peer| peer.prove_cpu_s / prove_cpu_s),
         ratio_verify: peer.map(|peer| peer.verify_s / verify_cpu_s),
     })
+}
+
+/// What a batch takes against one inference alone: processor time to prove for each of them, and
+/// time to verify all.
+fn in_turns(model: &Arc<Model>, mode: Measured, repeats: u32) -> Result<[f64; 2], Failure> {
+    let what = "cannot measure a batch";
+    let inputs: Vec<Vec<Tensor>> = (0..BATCH).map(|seed| inputs(model, seed)).collect();
+    let one = Ready::new(model, mode, &inputs[..1], what)?;
+    let batch = Ready::new(model, mode, &inputs, what)?;
+    let bytes = [(one.prove)()?, (batch.prove)()?];
+    let scheduled = |work: &dyn Fn()| {
+        let before = scheduled_s();
+        work();
+        scheduled_s() - before
+    };
+    let (mut proving, mut verifying) = (Vec::new(), Vec::new());
+    for _ in 0..repeats {
+        let singles = || (0..SINGLES).for_each(|_| drop(std::hint::black_box((one.prove)())));
+        let single_s = scheduled(&singles) / f64::from(SINGLES);
+        let batch_s = scheduled(&|| drop(std::hint::black_box((batch.prove)())));
+        proving.push(batch_s / BATCH as f64 / single_s);
+        let verify =
+            |ready: &Ready, bytes: &[u8]| drop(std::hint::black_box((ready.verify)(bytes)));
+        let singles = || (0..SINGLES).for_each(|_| verify(&one, &bytes[0]));
+        let single_s = once(singles) / f64::from(SINGLES);
+        verifying.push(once(|| verify(&batch, &bytes[1])) / single_s);
+    }
+    Ok([median(proving), median(verifying)])
 }
 
 /// The median of running a model on all inputs.
@@ -242,6 +286,10 @@ fn text(figures: &Figures) -> String {
         ),
         ("  setup", format!("{:.3} s, {} MiB", figures.setup_s, figures.rss_mb)),
     ];
+    if let (Some(prove), Some(verify)) = (figures.batch_prove, figures.batch_verify) {
+        let text = format!("each {prove:.3} of one alone to prove, all {verify:.1} to verify");
+        rows.push(("  batch", text));
+    }
     if let (Some(prove), Some(verify)) = (figures.ratio_prove, figures.ratio_verify) {
         rows.push(("  ezkl", format!("{prove:.0} times to prove, {verify:.0} times to verify")));
     }

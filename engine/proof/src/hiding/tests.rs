@@ -210,7 +210,8 @@ fn inputs_out_of_their_range_are_refused() {
     lie.values[0][0] = spec.hi + 1;
     let is_input = |what| what == crate::plan::Lookup::Input(0);
     let looked_up = setup.plan.groups.iter().position(|group| is_input(group.what));
-    lie.lookups[looked_up.expect("inputs are looked up")][0][0] = spec.hi + 1 - spec.lo;
+    let looked_up = looked_up.expect("inputs are looked up");
+    lie.lookups[looked_up].change(0, |numbers| numbers[0] = spec.hi + 1 - spec.lo);
     // The column of the only input is the largest piece, so it is the first.
     let mut cells = proven.sealed().kept.message.as_slice().to_vec();
     assert_eq!(cells[0], int(honest.values[0][0].into()));

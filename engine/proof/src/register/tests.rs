@@ -13,7 +13,7 @@ use crate::prove::Prover;
 use crate::tests::programs::Net;
 use crate::tests::random::provable;
 use crate::verify::Verifier;
-use crate::witness::Witness;
+use crate::witness::{Looked, Witness};
 use crate::{Mode, PlanError, ProveError, VerifyError};
 use std::sync::Arc;
 use tg_tensor::program::{
@@ -200,7 +200,7 @@ fn weight_out_of_its_range_is_refused() {
             for pair in [[number, number.abs(), 0], [number, spec.hi, 0], [spec.hi, spec.hi, 0]] {
                 let mut lie = honest.clone();
                 lie.values[value][3] = number;
-                lie.lookups[group][3] = pair;
+                lie.lookups[group].set(3, pair);
                 assert!(liar.claims(&lie).is_err(), "{net:?} {pair:?}");
                 if let Lookup::Entry(operation) = liar.plan().groups[group].what {
                     let made = liar.plan().value_of(operation).index();
@@ -238,7 +238,7 @@ fn bias_out_of_its_range_is_refused() {
             if let Lookup::Range(of, place) = group.what
                 && of == constant
             {
-                lie.lookups[index][0][0] = limbs[place][0];
+                lie.lookups[index].change(0, |numbers| numbers[0] = limbs[place][0]);
             }
         }
         lie.ranges.insert(constant, limbs);
@@ -265,7 +265,7 @@ impl Liar {
         if let Some(wide) = plan.wides.get(&constant) {
             lie.ranges.insert(constant, wide.limbs(&numbers));
         }
-        for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
+        for (group, looked) in plan.groups.iter().zip(&mut lie.lookups) {
             let keys: Vec<i32> = if group.what == Lookup::Input(value) {
                 let lo = plan.program.specs()[value].lo;
                 numbers.iter().map(|number| number - lo).collect()
@@ -276,12 +276,12 @@ impl Liar {
             } else {
                 continue;
             };
-            *pairs = keys.into_iter().map(|key| [key, 0, 0]).collect();
+            *looked = Looked::keys(keys);
         }
         lie.multiplicities = plan.tables.iter().map(|table| vec![0; 1 << table.bits()]).collect();
-        for (group, pairs) in plan.groups.iter().zip(&lie.lookups) {
+        for (group, looked) in plan.groups.iter().zip(&lie.lookups) {
             let table = &plan.tables[group.table];
-            for place in pairs.iter().filter_map(|pair| table.place(pair[0].into())) {
+            for place in looked.numbers[0].iter().filter_map(|key| table.place((*key).into())) {
                 lie.multiplicities[group.table][place] += 1;
             }
         }

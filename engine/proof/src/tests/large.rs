@@ -95,14 +95,15 @@ fn lies_in_a_large_proof_are_refused() {
     let mut lie = honest.clone();
     let limb = plan.groups.iter().position(|group| matches!(group.what, Lookup::Limb(0, 0)));
     lie.limbs.get_mut(&0).expect("it has limbs")[0][0] += 1 << 18;
-    lie.lookups[limb.expect("limbs are looked up")][0][0] += 1 << 18;
+    let limb = limb.expect("limbs are looked up");
+    lie.lookups[limb].change(0, |numbers| numbers[0] += 1 << 18);
     assert!(refuses(&lie, &lie), "limb out of its range");
 
     let entry = plan.groups.iter().position(|group| group.what == Lookup::Entry(1));
     let entry = entry.expect("the table is looked up");
     let mut lie = honest.clone();
     lie.values[plan.value_of(1).index()][2] += 1;
-    lie.lookups[entry][2][1] += 1;
+    lie.lookups[entry].change(2, |numbers| numbers[1] += 1);
     assert!(refuses(&lie, &lie), "output of a look-up");
 
     let mut proof = liar.proven.proof.clone();
@@ -127,21 +128,22 @@ fn lies_about_keys_in_a_large_proof_are_refused() {
     let table = plan.groups[clamp].table;
     let value = plan.value_of(*operation).index();
     let of = |lie: &mut Witness, key: i32| {
-        let (old, place) = (lie.lookups[clamp][0], |key: i32| plan.tables[table].place(key.into()));
+        let old = lie.lookups[clamp].get(0);
+        let place = |key: i32| plan.tables[table].place(key.into());
         lie.multiplicities[table][place(old[0]).expect("a key")] -= 1;
         let place = place(key).expect("a key");
         lie.multiplicities[table][place] += 1;
         let [_, element, _] = plan.tables[table].entry(place);
-        lie.lookups[clamp][0] = [key, element as i32, 0];
+        lie.lookups[clamp].set(0, [key, element as i32, 0]);
         lie.values[value][0] = element as i32;
     };
     let honest = &liar.witness;
-    let [key, element, _] = honest.lookups[clamp][0];
+    let [key, element, _] = honest.lookups[clamp].get(0);
 
     let mut lie = honest.clone();
     lie.values[value][0] = element ^ 1;
     assert!(refuses(&liar, &lie, &lie) && refuses(&liar, honest, &lie), "element");
-    lie.lookups[clamp][0][1] = element ^ 1;
+    lie.lookups[clamp].change(0, |numbers| numbers[1] = element ^ 1);
     assert!(refuses(&liar, &lie, &lie), "pair that is not in the table");
 
     let other =
@@ -152,7 +154,7 @@ fn lies_about_keys_in_a_large_proof_are_refused() {
 
     let moved = (key - other) << 18;
     lie.limbs.get_mut(operation).expect("it has limbs")[0][0] += moved;
-    lie.lookups[limb][0][0] += moved;
+    lie.lookups[limb].change(0, |numbers| numbers[0] += moved);
     assert!(refuses(&liar, &lie, &lie), "limb that makes up for it");
 }
 

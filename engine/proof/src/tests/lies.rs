@@ -6,7 +6,7 @@ use super::{CONTEXT, Proven, proven};
 use crate::field::{EF, F, ext, int};
 use crate::pcs::{Opening, Root};
 use crate::plan::{Holder, Lookup, Role};
-use crate::witness::{Witness, whole};
+use crate::witness::{Looked, Witness, whole};
 use crate::{Mode, Proof, Statement, VerifyError};
 use p3_whir::pcs::proof::QueryOpenings;
 use std::sync::Arc;
@@ -56,19 +56,45 @@ impl Liar {
             if group.what != Lookup::Formed(operation) {
                 continue;
             }
-            let pairs = lie.pairs(plan, group, operation);
+            let looked = lie.looked(plan, group, operation);
             let table = &plan.tables[group.table];
-            let places = |pairs: &[[i32; 3]]| {
-                pairs.iter().filter_map(|pair| table.place(pair[0].into())).collect::<Vec<_>>()
+            let places = |looked: &Looked| {
+                let keys = looked.numbers[0].iter();
+                keys.filter_map(|key| table.place((*key).into())).collect::<Vec<_>>()
             };
             for place in places(&lie.lookups[index]) {
                 lie.multiplicities[group.table][place] -= 1;
             }
-            for place in places(&pairs) {
+            for place in places(&looked) {
                 lie.multiplicities[group.table][place] += 1;
             }
-            lie.lookups[index] = pairs;
+            lie.lookups[index] = looked;
         }
+    }
+}
+
+impl Looked {
+    /// Key and values of a look-up.
+    pub(crate) fn get(&self, at: usize) -> [i32; 3] {
+        self.numbers.each_ref().map(|numbers| numbers.get(at).copied().unwrap_or(0))
+    }
+
+    /// Puts others in their place.
+    pub(crate) fn set(&mut self, at: usize, to: [i32; 3]) {
+        let len = self.numbers[0].len();
+        for (numbers, to) in self.numbers.iter_mut().zip(to) {
+            if to != 0 || !numbers.is_empty() {
+                numbers.resize(len, 0);
+                numbers[at] = to;
+            }
+        }
+    }
+
+    /// Changes them.
+    pub(crate) fn change(&mut self, at: usize, with: impl FnOnce(&mut [i32; 3])) {
+        let mut numbers = self.get(at);
+        with(&mut numbers);
+        self.set(at, numbers);
     }
 }
 
@@ -84,9 +110,9 @@ impl Liar {
                 let mut lie = self.witness.clone();
                 lie.values[value][at] ^= 1;
                 assert!(self.is_refused(&self.proven.statement, &lie), "{operation} at {at}");
-                for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
+                for (group, looked) in plan.groups.iter().zip(&mut lie.lookups) {
                     if group.what == Lookup::Clamp(operation) {
-                        pairs[at][1] ^= 1;
+                        looked.change(at, |numbers| numbers[1] ^= 1);
                     }
                 }
                 assert!(self.is_refused(&self.proven.statement, &lie), "{operation} at {at}");
@@ -103,10 +129,10 @@ impl Liar {
             let mut lie = self.witness.clone();
             let limb = &mut lie.limbs.get_mut(&operation).expect("it has limbs")[place][0];
             *limb += size;
-            lie.lookups[index][0][0] += size;
-            for (group, pairs) in plan.groups.iter().zip(&mut lie.lookups) {
+            lie.lookups[index].change(0, |numbers| numbers[0] += size);
+            for (group, looked) in plan.groups.iter().zip(&mut lie.lookups) {
                 if group.what == Lookup::Clamp(operation) {
-                    pairs[0][0] -= 1;
+                    looked.change(0, |numbers| numbers[0] -= 1);
                 }
             }
             assert!(self.is_refused(&self.proven.statement, &lie), "{operation} limb {place}");
@@ -129,7 +155,7 @@ impl Liar {
         for (index, group) in plan.groups.iter().enumerate() {
             for part in 0..3 {
                 let mut lie = self.witness.clone();
-                lie.lookups[index][0][part] += 1;
+                lie.lookups[index].change(0, |numbers| numbers[part] += 1);
                 let (statement, honest) = (&self.proven.statement, &self.witness);
                 let proof = self.proven.prover.prove_witness(statement, honest, &lie, true);
                 assert_ne!(proof.to_bytes(), self.proven.proof.to_bytes(), "{:?}", group.what);
@@ -242,7 +268,8 @@ fn row_of_another_inference_or_of_padding_is_refused() {
         let plan = &liar.setup().plan;
         for (index, group) in plan.groups.iter().enumerate() {
             let Lookup::Row(operation) = group.what else { continue };
-            let (table, honest) = (&plan.tables[group.table], liar.witness.lookups[index][0]);
+            let table = &plan.tables[group.table];
+            let honest = liar.witness.lookups[index].get(0);
             let entries = table.elements(&liar.witness.held(plan, table));
             let place = |key: i32| table.place(key.into()).expect("a key");
             let next = place(honest[0] + table.keys_of_inference() as i32);
@@ -250,7 +277,7 @@ fn row_of_another_inference_or_of_padding_is_refused() {
             for other in [Some(next), padding].into_iter().flatten() {
                 let mut lie = liar.witness.clone();
                 let found = entries[other].map(whole);
-                lie.lookups[index][0] = found;
+                lie.lookups[index].set(0, found);
                 lie.multiplicities[group.table][place(honest[0])] -= 1;
                 lie.multiplicities[group.table][other] += 1;
                 lie.values[plan.value_of(operation).index()][0] = found[1];

@@ -79,9 +79,9 @@ impl Witness {
     /// Makes the first element of the only operation, a table, another number.
     pub(crate) fn say_entry(&mut self, plan: &Plan, made: i32) {
         self.values[plan.value_of(0).index()][0] = made;
-        for (group, pairs) in plan.groups.iter().zip(&mut self.lookups) {
+        for (group, looked) in plan.groups.iter().zip(&mut self.lookups) {
             if group.what == Lookup::Entry(0) {
-                pairs[0][1] = made;
+                looked.change(0, |numbers| numbers[1] = made);
             }
         }
     }

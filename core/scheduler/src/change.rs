@@ -1,7 +1,7 @@
 //! What a client could change so that a job finds a node: the answer to "why is my job waiting?".
 
 use tg_types::node::Features;
-use tg_types::{Amount, DeviceKind, JobSpec, Name};
+use tg_types::{Amount, DeviceKind, JobSpec, Name, RegionAsk};
 
 use crate::{Ask, Offer, Rule, fit, price};
 
@@ -60,7 +60,7 @@ fn single(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
         let ask = Ask { spec: &spec, ..*ask };
         offers.iter().any(|offer| fit(&ask, offer).is_ok())
     };
-    if would_fit(&|spec| spec.needs.region = None) {
+    if would_fit(&|spec| spec.needs.region = RegionAsk::Any) {
         return Some(Change::AnyRegion);
     }
     let devices = || offers.iter().flat_map(|offer| offer.descriptor.devices.as_slice());

@@ -15,6 +15,7 @@ mod model;
 pub mod pace;
 pub mod packing;
 pub mod queue;
+mod region;
 mod rule;
 pub mod sharing;
 pub mod slots;
@@ -24,6 +25,7 @@ pub use gpus::asked_milli;
 pub use market::{Contest, Found, Gain, GpuMix, Market, Names, Standing, stake_step, steps_of};
 pub use meter::Meter;
 pub use model::is_of_model;
+pub use region::Nearness;
 pub use rule::Rule;
 
 use pace::DeviceClass;

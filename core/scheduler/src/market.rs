@@ -24,11 +24,11 @@ use crate::catalogue::Abilities;
 use crate::index::{Event, Index, Keys, NOWHERE, NodeOffer, Purpose, STALLS_MAX, TaskSpec};
 use crate::pace::{DeviceClass, Paces};
 use crate::packing::Models;
-use crate::{Ask, Measure, Meter, Offer, Pricing, fit};
+use crate::{Ask, Measure, Meter, Nearness, Offer, Pricing, fit};
 use names::Meant;
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use tg_types::{Amount, DeviceKind, GpuAsk, Name, NodeDescriptor, NodeId, Work};
+use tg_types::{Amount, DeviceKind, GpuAsk, Name, Needs, NodeDescriptor, NodeId, Work};
 
 /// The step of the price in the middle, and of all speeds: how fast devices fill memory says little
 /// of how fast they run a program. What runs of the same work took is in [`Paces`].
@@ -208,7 +208,9 @@ impl Market {
         offer: impl Fn(usize) -> Option<Offer<'a>>,
         meter: &Meter,
     ) -> Option<Found> {
-        let meant = ask.spec.needs.model.as_ref().map(|asked| names.meant(asked, meter));
+        let needs = &ask.spec.needs;
+        let meant = needs.model.as_ref().map(|asked| names.meant(asked, meter));
+        meter.add(needs.region.near().map_or(0, |_| self.regions.len().min(REGION_LAST.into())));
         let task = self.task(ask, meant.as_ref());
         let Self { index, stalls, crowded, unstaked, answers, questions, .. } = self;
         *questions += 1;
@@ -253,10 +255,11 @@ impl Market {
     fn task(&self, ask: &Ask<'_>, meant: Option<&Meant>) -> Option<TaskSpec> {
         let needs = &ask.spec.needs;
         let gpus::Wanted { gpus, share_milli, may_share } = gpus::wanted(ask.spec);
-        let region = match &needs.region {
+        let region = match needs.region.only() {
             Some(region) => Some(self.region(region)?),
             None => None,
         };
+        let (home, near) = self.home(needs);
         let limit = Measure::of(ask.spec, ask.facts).price_max(ask.spec.pay);
         Some(TaskSpec {
             cpu_milli: 0,
@@ -279,7 +282,8 @@ impl Market {
                 Work::Tensor { .. } => Purpose::Inference,
                 Work::Opaque { .. } => Purpose::Batch,
             },
-            home: region.unwrap_or(NOWHERE),
+            home,
+            near,
             data: 0,
             excluded: Keys::default(),
         })
@@ -341,6 +345,19 @@ impl Market {
     fn region(&self, name: &Name) -> Option<u8> {
         let place = self.regions.binary_search(name).ok()?;
         Some(u8::try_from(place).unwrap_or(REGION_LAST).min(REGION_LAST))
+    }
+
+    /// The number of the region where the client or its data are, and those of regions near it, as
+    /// bits. What has no number of its own counts as far.
+    fn home(&self, needs: &Needs) -> (u8, u64) {
+        let home = needs.region.near();
+        let numbered = || (0..REGION_LAST).zip(&self.regions);
+        let at = |nearness| {
+            let found = numbered().filter(move |(_, it)| Nearness::of(home, it) == nearness);
+            found.map(|(number, _)| number)
+        };
+        let near = at(Nearness::Near).fold(0, |bits, number| bits | 1 << number);
+        (at(Nearness::Same).next().unwrap_or(NOWHERE), near)
     }
 
     /// A price in quarter octaves as a step around the middle.

@@ -101,7 +101,7 @@ impl Rule {
             Self::Unproved => is_proved(ask, offer),
             Self::Closed => descriptor.is_open,
             Self::Excluded => !ask.excluded.contains(&offer.owner),
-            Self::Region => needs.region.as_ref().is_none_or(|at| *at == descriptor.region),
+            Self::Region => needs.region.only().is_none_or(|at| *at == descriptor.region),
             Self::Kind => any(&kind),
             Self::Model => any(&|device| kind(device) && model(device)),
             Self::Features => any(&|device| {

@@ -4,12 +4,17 @@ use crate::slots::{KeptSlot, Span};
 use crate::{Ask, Change, Credit, Explanation, Offer, Rule, explain, fit, fit_later, price};
 use tg_types::{
     AccountId, Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, JobId, JobSpec, List,
-    Name, Needs, NodeDescriptor, NodeId, ProgramFacts, Proved, ResultKey, SecretKey, Tick, Tier,
-    Work,
+    Name, Needs, NodeDescriptor, NodeId, ProgramFacts, Proved, RegionAsk, ResultKey, SecretKey,
+    Tick, Tier, Work,
 };
 
 pub(crate) fn name(text: &str) -> Name {
     text.parse().expect("a name")
+}
+
+/// A region that alone will do.
+fn only(region: &str) -> RegionAsk {
+    RegionAsk::Only { region: name(region) }
 }
 
 pub(crate) fn owner(number: u8) -> AccountId {
@@ -172,7 +177,7 @@ fn every_rule_removes_its_node_and_names_the_change() {
     };
     let poor = with(&|spec| spec.pay = Amount::constant(499));
     check(&poor, &node, Rule::Price, Some(Change::Pay(Amount::constant(500))));
-    let far = with(&|spec| spec.needs.region = Some(name("us")));
+    let far = with(&|spec| spec.needs.region = only("us"));
     check(&far, &node, Rule::Region, Some(Change::AnyRegion));
     let huge = with(&|spec| spec.needs.memory_mib_min = 48_000);
     check(&huge, &node, Rule::Memory, Some(Change::Memory(24_000)));
@@ -244,7 +249,7 @@ fn prop_change_helps() {
             None => assert!(explained.fitting > 0 || offers.is_empty()),
             Some(Change::Wait(_)) => return Ok(()),
             Some(Change::Pay(pay)) => changed.pay = pay,
-            Some(Change::AnyRegion) => changed.needs.region = None,
+            Some(Change::AnyRegion) => changed.needs.region = RegionAsk::Any,
             Some(Change::Memory(memory)) => changed.needs.memory_mib_min = memory,
             Some(Change::AnyFeatures) => changed.needs.features = Features::NONE,
             Some(Change::Model(model)) => changed.needs.model = Some(model),

@@ -49,6 +49,44 @@ wire! {
 }
 
 wire! {
+    /// Where a device is to stand. Regions have the names that owners of nodes give them.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub enum RegionAsk {
+        /// Anywhere.
+        #[default]
+        Any = 0,
+        /// In this region, and nowhere else.
+        Only {
+            /// Which.
+            region: Name,
+        } = 1,
+        /// Anywhere, but rather in this region or near it: the client or its data are there.
+        Near {
+            /// Which.
+            region: Name,
+        } = 2,
+    }
+}
+
+impl RegionAsk {
+    /// The only region that will do, if there is one.
+    pub const fn only(&self) -> Option<&Name> {
+        match self {
+            Self::Only { region } => Some(region),
+            Self::Any | Self::Near { .. } => None,
+        }
+    }
+
+    /// Where the client or its data are, as far as that is a wish.
+    pub const fn near(&self) -> Option<&Name> {
+        match self {
+            Self::Near { region } => Some(region),
+            Self::Any | Self::Only { .. } => None,
+        }
+    }
+}
+
+wire! {
     /// What a device must have.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Needs {
@@ -60,8 +98,8 @@ wire! {
         pub memory_mib_min: u32,
         /// What it must be able to do.
         pub features: Features,
-        /// Where it must stand; anywhere if absent.
-        pub region: Option<Name>,
+        /// Where it is to stand.
+        pub region: RegionAsk,
         /// What a run has of GPUs.
         pub gpus: GpuAsk,
     }
@@ -74,7 +112,7 @@ impl Needs {
         model: None,
         memory_mib_min: 0,
         features: Features::NONE,
-        region: None,
+        region: RegionAsk::Any,
         gpus: GpuAsk::Usual,
     };
 }

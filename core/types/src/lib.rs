@@ -41,8 +41,8 @@ pub use ids::{
     Noun, StateKey, TxId,
 };
 pub use job::{
-    CheckAnswer, Extent, JobSpec, JobStatus, KeyEscrow, Message, Needs, ResultKey, RunFailure,
-    RunResult, ShownBy, Tier, TileAnswer, TraceSecret, Work,
+    CheckAnswer, Extent, JobSpec, JobStatus, KeyEscrow, Message, Needs, RegionAsk, ResultKey,
+    RunFailure, RunResult, ShownBy, Tier, TileAnswer, TraceSecret, Work,
 };
 pub use key::{Domain, KeyError, Kind, PublicKey, SecretKey, Signature};
 pub use node::{Device, DeviceKind, Features, NodeDescriptor, Proved};

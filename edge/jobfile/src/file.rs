@@ -13,7 +13,7 @@ use crate::{read, write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::{NonZeroU8, NonZeroU16};
-use tg_types::{Amount, DeviceKind, Features, GpuAsk, Name, Needs, Tier};
+use tg_types::{Amount, DeviceKind, Features, GpuAsk, Name, Needs, RegionAsk, Tier};
 
 /// A job file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,12 +137,25 @@ pub struct Resources {
     pub disk: Option<Size>,
     /// Where it stands.
     pub region: Option<Name>,
+    /// Where the client or its data are.
+    pub home: Option<Name>,
     /// What the device can do.
     pub features: Features,
     /// Whether the job may be interrupted for a lower price.
     pub use_spot: Option<bool>,
     /// Alternatives, which have none themselves.
     pub any_of: Vec<Resources>,
+}
+
+impl Resources {
+    /// Where the machine is to stand.
+    fn region_ask(&self) -> RegionAsk {
+        match (&self.region, &self.home) {
+            (Some(region), _) => RegionAsk::Only { region: region.clone() },
+            (None, Some(home)) => RegionAsk::Near { region: home.clone() },
+            (None, None) => RegionAsk::Any,
+        }
+    }
 }
 
 /// So many of a GPU.
@@ -369,7 +382,7 @@ impl JobFile {
             model: accelerator.map(|accelerator| accelerator.model.clone()),
             memory_mib_min: memory.map_or(0, Size::mib_ceil),
             features: resources.features.with(features),
-            region: resources.region.clone(),
+            region: resources.region_ask(),
             gpus,
         }
     }

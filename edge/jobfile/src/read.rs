@@ -176,6 +176,7 @@ fn plain_resources(map: &Map<'_>) -> Result<Resources, Located> {
         cpus: map.scalar("cpus")?,
         disk: map.scalar("disk")?,
         region: map.scalar("region")?,
+        home: map.scalar("home")?,
         features: map.get("features").map(features).transpose()?.unwrap_or_default(),
         use_spot: map.scalar("use_spot")?,
         any_of: Vec::new(),

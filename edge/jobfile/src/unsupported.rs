@@ -102,6 +102,10 @@ fn of_resources(resources: &Resources, add: &mut impl FnMut(&'static str, &str))
         let sentence = "alternatives are not in this version; name one model or gpu_memory";
         add("resources.accelerators", sentence);
     }
+    if resources.region.is_some() && resources.home.is_some() {
+        let sentence = "machines of one region are all as near; leave `region` or `home` out";
+        add("resources.home", sentence);
+    }
     if resources.use_spot == Some(true) {
         let sentence = "every run is firm in this version; there is no lower price to be had";
         add("resources.use_spot", sentence);

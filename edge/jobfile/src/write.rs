@@ -141,6 +141,7 @@ fn resources(resources: &Resources, has_comments: bool) -> Vec<String> {
     add("cpus", resources.cpus.map(|cpus| cpus.to_string()));
     add("disk", resources.disk.map(|size| size.to_string()));
     add("region", resources.region.as_ref().map(|region| scalar(region.as_str())));
+    add("home", resources.home.as_ref().map(|home| scalar(home.as_str())));
     let has_features = resources.features != Features::NONE;
     add("features", has_features.then(|| flow(resources.features.words())));
     add("use_spot", resources.use_spot.map(|is_so| is_so.to_string()));

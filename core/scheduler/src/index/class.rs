@@ -235,7 +235,8 @@ impl Traits {
     /// them.
     pub(super) fn away(&self, spec: &TaskSpec) -> Result<i32, Wait> {
         self.admit(spec)?;
-        let away = match (self.region == spec.home, self.region / 8 == spec.home / 8) {
+        let is_near = spec.near & 1_u64.checked_shl(self.region.into()).unwrap_or(0) != 0;
+        let away = match (self.region == spec.home, is_near) {
             (true, _) => 0,
             (false, true) => worth::HOME / 2,
             (false, false) => worth::HOME,
@@ -293,6 +294,8 @@ pub(super) mod worth {
 pub enum ScorePart {
     /// How scarce the device is, and whether the work is worth it.
     Tier,
+    /// How far the node is from the client or its data.
+    Region,
     /// What the node asks for.
     Price,
     /// How soon such devices do this work.
@@ -307,13 +310,21 @@ pub enum ScorePart {
 
 impl ScorePart {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Tier, Self::Price, Self::Speed, Self::Reputation, Self::Load, Self::Left];
+    pub const ALL: [Self; 7] = [
+        Self::Tier,
+        Self::Region,
+        Self::Price,
+        Self::Speed,
+        Self::Reputation,
+        Self::Load,
+        Self::Left,
+    ];
 
     /// The word programs branch on.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Tier => "tier",
+            Self::Region => "region",
             Self::Price => "price",
             Self::Speed => "speed",
             Self::Reputation => "reputation",
@@ -328,6 +339,7 @@ impl ScorePart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Score {
     tier: i32,
+    region: i32,
     price: i32,
     speed: i32,
     reputation: i32,
@@ -353,7 +365,8 @@ impl Score {
             worth::LOAD * i16::from(traits.load),
         );
         Some(Self {
-            tier: build.base(spec) - away,
+            tier: build.base(spec),
+            region: -away,
             price: traits.value().into(),
             speed: build.worth_of(paces),
             reputation: reputation.into(),
@@ -371,6 +384,7 @@ impl Score {
     pub const fn part(&self, part: ScorePart) -> i32 {
         match part {
             ScorePart::Tier => self.tier,
+            ScorePart::Region => self.region,
             ScorePart::Price => self.price,
             ScorePart::Speed => self.speed,
             ScorePart::Reputation => self.reputation,

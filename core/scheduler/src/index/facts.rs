@@ -8,7 +8,7 @@ use crate::sharing::Modes;
 use tg_types::codec::{Decode, DecodeError, Encode, Reader};
 use tg_types::{DeviceKind, Features, NodeId, wire};
 
-/// The home of a task that has none: all regions are equally far from it.
+/// The home of a task that has none, or one where no node stands.
 pub const NOWHERE: u8 = 64;
 
 wire! {
@@ -44,7 +44,7 @@ wire! {
         pub cpu_milli: u32,
         /// Memory of the host.
         pub ram_mib: u32,
-        /// Where it stands, below 64; eight regions in a row are near each other.
+        /// Where it stands, below 64.
         pub region: u8,
         /// How far it is trusted, from 0.
         pub trust: u8,
@@ -120,6 +120,8 @@ wire! {
         pub purpose: Purpose,
         /// The region of the client or its data, or [`NOWHERE`].
         pub home: u8,
+        /// Regions that are near it, as bits.
+        pub near: u64,
         /// The model or data it uses; 0 for none.
         pub data: u64,
         /// Owners that may not run it.

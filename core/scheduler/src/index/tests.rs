@@ -87,6 +87,7 @@ impl Draws {
             may_share: self.below(2) > 0,
             purpose: self.of(&[Purpose::Inference, Purpose::Batch, Purpose::Training]),
             home: self.of(&[0, 1]),
+            near: self.of(&[0, 0b10, 0xff]),
             data: self.of(&[0, 0, 2]),
             excluded: self
                 .of(&[None, None, Some(1)])
@@ -384,6 +385,7 @@ fn plain_task(gpus: u8) -> TaskSpec {
         may_share: false,
         purpose: Purpose::Batch,
         home: 0,
+        near: 0,
         data: 0,
         excluded: Keys::default(),
     }

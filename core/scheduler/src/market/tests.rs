@@ -9,7 +9,7 @@ use arbtest::arbitrary::{Result, Unstructured};
 use std::sync::LazyLock;
 use tg_types::{
     Amount, Bps, Device, DeviceKind, DurationMs, Features, GpuAsk, Hash32, HeldGpu, JobId, JobSpec,
-    List, MigSlices, NodeDescriptor, ProgramFacts, Proved, Sharing, Work,
+    List, MigSlices, NodeDescriptor, ProgramFacts, Proved, RegionAsk, Sharing, Work,
 };
 
 /// Nothing is known of times.
@@ -39,6 +39,39 @@ fn small_job_spares_the_large_device_and_price_reputation_and_load_decide_the_re
     let doubted = Offer { reputation: Bps::ZERO, ..offer(4, &cheap) };
     let busy = Offer { running: 1, ..offer(5, &cheap) };
     assert_eq!(chosen(&spec, &[doubted, offer(3, &cheap), busy]), Some(1));
+}
+
+/// Goal: where the client is counts among equal nodes, and excludes nobody. Method: equal nodes in
+/// regions of two areas, and clients in one of them, beside one of them, elsewhere and nowhere.
+#[test]
+fn node_in_the_home_region_wins_then_one_near_it() {
+    let at = |region: &str| {
+        let same = descriptor(device(DeviceKind::Cpu, "epyc", 64_000), 500);
+        NodeDescriptor { region: name(region), ..same }
+    };
+    let nodes = ["eu-de", "us-east", "eu-fr", "us-west"].map(at);
+    let offers: Vec<Offer<'_>> = (0..).zip(&nodes).map(|(owner, it)| offer(owner, it)).collect();
+    let counts = |home: Option<&str>, offers: &[Offer<'_>]| {
+        let mut spec = spec();
+        let near = |region| RegionAsk::Near { region: name(region) };
+        spec.needs.region = home.map_or(RegionAsk::Any, near);
+        drawn(offers, &spec, 100)
+    };
+    assert_eq!(counts(Some("eu-de"), &offers), [100, 0, 0, 0]);
+    assert_eq!(counts(Some("eu-de"), &offers[1..]), [0, 100, 0], "near beats far");
+    let far = counts(Some("eu-de"), &[offers[1], offers[3]]);
+    assert!(far.iter().all(|count| *count > 0), "nobody is excluded: {far:?}");
+    let beside = counts(Some("eu-it"), &offers);
+    assert!(beside[0] > 0 && beside[2] > 0 && beside[1] + beside[3] == 0, "{beside:?}");
+    for home in [None, Some("mars")] {
+        let anywhere = counts(home, &offers);
+        assert!(anywhere.iter().all(|count| *count > 0), "{home:?}: {anywhere:?}");
+    }
+    let mut dear = at("eu-de");
+    dear.price_per_hour = Amount::constant(1_000);
+    let mut both = offers[1..].to_vec();
+    both.push(offer(9, &dear));
+    assert_eq!(counts(Some("eu-de"), &both), [0, 100, 0, 0], "an octave of price counts more");
 }
 
 /// Goal: jobs of one kind spread over equal nodes. Method: draws with many numbers.
@@ -163,7 +196,7 @@ pub(super) struct Drawn {
 }
 
 const MODELS: [&str; 4] = ["NVIDIA A100-SXM4-80GB", "NVIDIA GeForce RTX 4090", "RTX 4090", "odd"];
-const REGIONS: [&str; 3] = ["eu", "us", "mars"];
+const REGIONS: [&str; 4] = ["eu-de", "us", "eu-fr", "mars"];
 
 pub(super) fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
     let mut devices: Vec<Device> = Vec::new();
@@ -189,7 +222,7 @@ pub(super) fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
     let mut node = descriptor(devices[0].clone(), u.int_in_range(0..=1_200)?);
     node.devices = List::new(devices).expect("few");
     node.price_per_tera = Amount::constant(u.int_in_range(0..=1_200)?);
-    node.region = name(u.choose(&REGIONS[..2])?);
+    node.region = name(u.choose(&REGIONS[..3])?);
     node.is_open = u.ratio(9, 10)?;
     let (owner, running) = (u.int_in_range(1..=4)?, u.int_in_range(0..=2)?);
     let (held, is_present) = (Vec::new(), u.ratio(9, 10)?);
@@ -203,7 +236,12 @@ pub(super) fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<Pr
     needs.memory_mib_min = *u.choose(&[0, 8, 9, 24_000, 30_000, 100_000])?;
     needs.kind = *u.choose(&[None, Some(DeviceKind::Gpu), Some(DeviceKind::Accelerator)])?;
     needs.model = u.choose(&[None, Some("4090"), Some("a100"), Some("odd")])?.map(name);
-    needs.region = if u.ratio(1, 3)? { Some(name(u.choose(&REGIONS)?)) } else { None };
+    let region = name(u.choose(&REGIONS)?);
+    needs.region = match u.int_in_range(0..=2)? {
+        0 => RegionAsk::Any,
+        1 => RegionAsk::Only { region },
+        _ => RegionAsk::Near { region },
+    };
     needs.features = *u.choose(&[Features::NONE, Features::TENSOR_CORES])?;
     let id = Hash32::new([0; 32]);
     if u.arbitrary()? {

@@ -11,8 +11,9 @@ use tg_types::{
     CheckpointRef, Device, DeviceKind, DurationMs, Event, Features, GenesisHash, Hash32, Header,
     HeaderDigest, Height, IdempotencyId, JobId, JobParams, JobSpec, JobStatus, KeyEscrow, Kind,
     List, Message, Name, Needs, NodeDescriptor, NodeId, Noun, PackageRef, Params, PublicKey,
-    Reason, Receipt, ResultKey, RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey,
-    SecretWeights, ShownBy, Signature, StateKey, Status, Tick, Tier, TxId, Voucher, Work,
+    Reason, Receipt, RegionAsk, ResultKey, RunFailure, RunResult, SeatSignature, SeatSignatures,
+    SecretKey, SecretWeights, ShownBy, Signature, StateKey, Status, Tick, Tier, TxId, Voucher,
+    Work,
 };
 use tg_types::{GpuAsk, MigSlices, Sharing};
 
@@ -143,12 +144,17 @@ arb_from! {
     } else {
         Self::Opaque { task: Hash32::arb(u)? }
     };
+    RegionAsk: u => match u.int_in_range(0..=2)? {
+        0 => Self::Any,
+        1 => Self::Only { region: Name::arb(u)? },
+        _ => Self::Near { region: Name::arb(u)? },
+    };
     Needs: u => Self {
         kind: Option::arb(u)?,
         model: Option::arb(u)?,
         memory_mib_min: u.arbitrary()?,
         features: Features::arb(u)?,
-        region: Option::arb(u)?,
+        region: RegionAsk::arb(u)?,
         gpus: GpuAsk::arb(u)?,
     };
     ResultKey: u => Self { nonce: Arb::arb(u)?, hash: Hash32::arb(u)? };

@@ -9,8 +9,8 @@ use tg_types::{
     Decode, Device, DeviceKind, Domain, DurationMs, Encode, Event, Features, Genesis, GenesisHash,
     Hash32, Header, HeaderDigest, Height, IdempotencyId, JobId, JobSpec, KeyEscrow, Kind, Lane,
     List, Memo, Message, Needs, NodeDescriptor, NodeId, Nonce, PackageRef, Reason, Receipt,
-    ResultKey, RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights,
-    SignedTx, Status, Tick, Tier, TxBody, TxId, Voucher, Vouchers, Work,
+    RegionAsk, ResultKey, RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey,
+    SecretWeights, SignedTx, Status, Tick, Tier, TxBody, TxId, Voucher, Vouchers, Work,
 };
 use tg_types::{GpuAsk, MigSlices, Sharing};
 
@@ -143,7 +143,7 @@ fn jobs_have_these_bytes_and_this_id() {
             model: Some("H100".parse().expect("a name")),
             memory_mib_min: 40_000,
             features: Features::HALF_PRECISION,
-            region: Some("eu-west".parse().expect("a name")),
+            region: RegionAsk::Only { region: "eu-west".parse().expect("a name") },
             gpus: GpuAsk::Part { steps: 5, may_share: false },
         },
         tier: Tier::Sync,
@@ -165,7 +165,9 @@ fn jobs_have_these_bytes_and_this_id() {
     let from = Some(CheckpointRef { package: hash(0x18), package_bytes: 7 });
     let checkpoint = Some(CheckpointPlan { every: DurationMs::MINUTE, from });
     let saved = JobSpec { tier: Tier::Trusted, checkpoint, ..opaque.clone() };
-    let gang = JobSpec { tier: Tier::Trusted, nodes: 4, ..opaque.clone() };
+    let region = RegionAsk::Near { region: "eu-de".parse().expect("a name") };
+    let needs = Needs { region, ..Needs::ANY };
+    let gang = JobSpec { tier: Tier::Trusted, nodes: 4, needs, ..opaque.clone() };
     let specs = List::new(vec![tensor, opaque, promised, saved, gang]).expect("five jobs");
     let escrow_max = Amount::constant(900_000);
     let vouchers = vouchers(hash(0x14), Some(KeyEscrow::Validators));
@@ -207,18 +209,19 @@ fn jobs_have_these_bytes_and_this_id() {
             1515151515151515151414141414141414141414141414141414141414141414
             14141414141414141400000000000f4240011616161616161616161616161616
             1616171717171717171717171717171717171717171717171717171717171717
-            171700000000000000000000010000000000011170000000000000ea60000000
-            000036ee8000000400000000000dbba001011414141414141414141414141414
-            141414141414141414141414141414141414000000000000000901010201f9ce
-            c8e0628d4a4623fbded8251fc8095965dca2a5bdd7d48dae758f390b724525a6
-            31f6e5c503208643d3df8f0c2be465f1d3434a80a3addf07fd555b19ef0703be
-            3da28d8a8e181ecdeffe19ad429e73144a535ff2d89a952ac93c301b98d5c265
-            3b5e5c36c0d8790a5862e2c0a311d4f5df3e258a0e6908fc9f60c092a25a0642
-            ffc08bc0285fbe4c63ea99880a11b3e896ca3bb2898c5263292785db38e54d17
-            09a90c287bc3063fb34b51d39fd3733d5580d6fa7fb34c1fd33a3d2fb87505
-            e36a10ec542dccc7e786cf5c7f7c70ca66b17f71743e5d8a12accd6a85d433e3
-            e36a10ec542dccc7e786cf5c7f7c70ca66b17f71743e5d8a12accd6a85d433e3
-            e36a10ec542dcd9e5ba8917d9d7b76b201b35056df51aeeb7f91a7fc7a0d1980"#]],
+            17170000000000000000020565752d6465000100000000000111700000000000
+            00ea60000000000036ee8000000400000000000dbba001011414141414141414
+            1414141414141414141414141414141414141414141414140000000000000009
+            01010201f9cec8e0628d4a4623fbded8251fc8095965dca2a5bdd7d48dae758f
+            390b724525a631f6e5c503208643d3df8f0c2be465f1d3434a80a3addf07fd55
+            5b19ef0703be3da28d8a8e181ecdeffe19ad429e73144a535ff2d89a952ac93c
+            301b98d5c2653b5e5c36c0d8790a5862e2c0a311d4f5df3e258a0e6908fc9f60
+            c092a25a06435a580d0756c5b3ef481f17b809c291992e6ffe3e199e3bcd71a3
+            abdf2f199c461add33bce8379540e3f5468c95eb7d4605d5c36a7bceadf86eab
+            264c55a508
+            595bf2578d59b1000cd12bdd9370edc91b9a2c93719fe20701d45f67a6ea5209
+            595bf2578d59b1000cd12bdd9370edc91b9a2c93719fe20701d45f67a6ea5209
+            595bf2578d59b23345656ea7c7cab9fbb6594d2fbd3447ed0af2637e29144487"#]],
     );
 }
 

@@ -9,9 +9,9 @@ use tg_types::tx::{
 use tg_types::{
     AccountId, Amount, Bytes, CheckAnswer, CheckpointRef, Decode, Device, DeviceKind, DurationMs,
     Encode, Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, KeyEscrow,
-    List, Message, Name, Needs, NodeDescriptor, NodeId, PackageRef, Receipt, ResultKey, RunFailure,
-    RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights, Signature, Tick, Tier,
-    Voucher, Vouchers, Work,
+    List, Message, Name, Needs, NodeDescriptor, NodeId, PackageRef, Receipt, RegionAsk, ResultKey,
+    RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights, Signature,
+    Tick, Tier, Voucher, Vouchers, Work,
 };
 use tg_types::{GpuAsk, MigSlices, Sharing};
 
@@ -128,7 +128,7 @@ fn large_spec() -> JobSpec {
             model: Some(long_name()),
             memory_mib_min: u32::MAX,
             features: Features::NONE,
-            region: Some(long_name()),
+            region: RegionAsk::Only { region: long_name() },
             gpus: GpuAsk::Part { steps: 1, may_share: true },
         },
         tier: Tier::Redundant { replicas: 4 },

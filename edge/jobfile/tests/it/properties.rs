@@ -83,6 +83,7 @@ fn resources(u: Draw<'_, '_>, depth: usize) -> arbitrary::Result<Resources> {
         cpus: maybe(u, |u| cpus(u))?,
         disk: maybe(u, |u| size(u))?,
         region: maybe(u, |u| word(u, "eu"))?,
+        home: maybe(u, |u| word(u, "eu-de"))?,
         features,
         use_spot: u.arbitrary()?,
         any_of,

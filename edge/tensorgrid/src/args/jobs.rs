@@ -75,6 +75,10 @@ pub(crate) struct JobOptions {
     /// Where it must run
     #[arg(long, value_name = "NAME")]
     pub(crate) region: Option<Name>,
+    /// Where you or your data are, such as eu-de: of nodes that would do, those there are
+    /// preferred, then those whose region begins alike (eu-fr)
+    #[arg(long, value_name = "NAME", conflicts_with = "region")]
+    pub(crate) home: Option<Name>,
     /// What the device must be able to do: tensor-cores, half-precision, partition, sandbox, onnx
     #[arg(long, value_name = "WORD", value_parser = feature)]
     pub(crate) feature: Vec<Features>,

@@ -1,12 +1,13 @@
 //! Nodes for all members of a gang at once, and nodes that are held back for one that has waited
 //! for long. Nothing is given before all members have a node: until then they are only found.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_scheduler::{Ask, Found, fit, fit_when_idle, steps_of};
+use tg_scheduler::{Ask, Found, Nearness, fit, fit_when_idle, steps_of};
 use tg_types::bounded::Name;
 use tg_types::ids::{AccountId, JobId};
-use tg_types::{JobSpec, Needs};
+use tg_types::{JobSpec, Needs, RegionAsk};
 
 use super::{Fleet, asked, draw, offer, stake_free};
 use crate::job::place::{excluded, run_bond};
@@ -75,7 +76,8 @@ impl Fleet {
         }
         let out = excluded(entry);
         for region in self.regions(session, &entry.spec) {
-            let needs = Needs { region: Some(region), ..entry.spec.needs.clone() };
+            let region = RegionAsk::Only { region };
+            let needs = Needs { region, ..entry.spec.needs.clone() };
             let near = JobSpec { needs, ..entry.spec.clone() };
             let found = self.members(session, job, (&near, &out));
             if found.is_some() {
@@ -89,9 +91,10 @@ impl Fleet {
         found
     }
 
-    /// Regions with room for a whole gang, those with the most nodes first; none if it names one.
+    /// Regions with room for a whole gang: that of its client first, then those near it, and of
+    /// equals those with the most nodes; none if it names one.
     fn regions(&self, session: &Session<'_>, spec: &JobSpec) -> Vec<Name> {
-        if spec.needs.region.is_some() {
+        if spec.needs.region.only().is_some() {
             return Vec::new();
         }
         let mut counts: BTreeMap<&Name, usize> = BTreeMap::new();
@@ -103,7 +106,10 @@ impl Fleet {
         }
         let enough = counts.into_iter().filter(|(_, count)| *count >= usize::from(spec.nodes));
         let mut enough: Vec<(&Name, usize)> = enough.collect();
-        enough.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // equals stay in their order
+        let home = spec.needs.region.near();
+        enough.sort_by_key(|(region, count)| {
+            Reverse((Nearness::of(home, region), *count)) // equals stay in their order
+        });
         enough.into_iter().take(REGIONS_MAX).map(|(region, _)| region.clone()).collect()
     }
 

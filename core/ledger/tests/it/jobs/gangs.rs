@@ -4,7 +4,7 @@
 use tg_ledger::{GANG_HOLD_MAX, GANG_PATIENCE, apply, rest_of_run};
 use tg_types::{
     Action, Amount, CheckedTx, CheckpointPlan, DurationMs, Event, JobId, JobSpec, JobStatus, List,
-    NetworkKind, NodeDescriptor, Reason, RunFailure, Status, Tier,
+    NetworkKind, NodeDescriptor, Reason, RegionAsk, RunFailure, Status, Tier,
 };
 
 use super::commands::*;
@@ -146,11 +146,17 @@ fn gang_is_placed_in_one_region_if_one_has_room_for_all() {
     let (near, anywhere) = (world.ask(gang(3)), world.ask(gang(4)));
     assert_eq!(regions(&world, near), ["eu-north"]);
     assert_eq!(regions(&world, anywhere), ["eu-north", "us-west"]);
-    let region = Some("us-west".parse().expect("a name"));
+    let region = RegionAsk::Only { region: "us-west".parse().expect("a name") };
     let mut asked = gang(2);
     asked.needs.region = region;
     let asked = world.ask(asked);
     assert_eq!(regions(&world, asked), ["us-west"]);
+    let mut at_home = gang(2);
+    for (home, expected) in [("us-east", "us-west"), ("mars", "eu-north")] {
+        at_home.needs.region = RegionAsk::Near { region: home.parse().expect("a name") };
+        let job = world.ask(at_home.clone());
+        assert_eq!(regions(&world, job), [expected], "nearest to {home}, or with the most nodes");
+    }
 }
 
 /// Goal: an owner whose stake stands for one run only is not given two members. Method: two nodes

@@ -4,7 +4,7 @@
 use tg_types::tx::{NodeSet, OpenedCheck, OpenedResult, Sealed};
 use tg_types::{
     Action, CheckedTx, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, List, Name, Needs,
-    NetworkKind, NodeDescriptor, Params, Status, Tier,
+    NetworkKind, NodeDescriptor, Params, RegionAsk, Status, Tier,
 };
 
 use crate::fleet::*;
@@ -46,7 +46,7 @@ fn widen(world: &mut World, number: u8) {
 /// Submits 64 jobs for one node, each a second longer than the one before.
 fn submit_many(world: &mut World, tier: Tier, node: u8) -> Vec<JobId> {
     let spec = |number: u64| JobSpec {
-        needs: Needs { region: Some(corner(node)), ..Needs::ANY },
+        needs: Needs { region: RegionAsk::Only { region: corner(node) }, ..Needs::ANY },
         pay: units(100),
         run_max: DurationMs::new(30_000 + 1_000 * number),
         expires_after: DurationMs::new(200_000 + 1_000 * number),

@@ -3,8 +3,8 @@
 
 use tg_ledger::{BONUS_MAX, BONUS_PER_OCTAVE, JobEntry};
 use tg_types::{
-    Action, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, Name, NetworkKind,
-    NodeDescriptor, Params, Tier, Work,
+    Action, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, NetworkKind, NodeDescriptor,
+    Params, RegionAsk, Tier, Work,
 };
 
 use crate::fleet::*;
@@ -26,7 +26,7 @@ fn offering(pay: u64) -> JobSpec {
 /// A job of this offer that no node takes.
 fn hopeless(pay: u64) -> JobSpec {
     let mut spec = offering(pay);
-    spec.needs.region = Some("nowhere".parse::<Name>().expect("a name"));
+    spec.needs.region = RegionAsk::Only { region: "nowhere".parse().expect("a name") };
     spec
 }
 
@@ -163,7 +163,7 @@ fn job_that_did_not_fit_is_first_when_there_is_room_again() {
     }
     let only_south = || {
         let mut spec = offering(LOWEST);
-        spec.needs.region = Some("south".parse::<Name>().expect("a name"));
+        spec.needs.region = RegionAsk::Only { region: "south".parse().expect("a name") };
         spec
     };
     let busy = world.ask(only_south());

@@ -6,7 +6,7 @@ use tg_scheduler::{Ask, Offer, fit};
 use tg_types::node::DEVICES_MAX;
 use tg_types::{
     AccountId, Action, Bps, CheckedTx, JobId, JobSpec, JobStatus, List, NetworkKind,
-    NodeDescriptor, Noun, StepJudge as _, Tier, Work,
+    NodeDescriptor, Noun, RegionAsk, StepJudge as _, Tier, Work,
 };
 
 use crate::fleet::*;
@@ -112,7 +112,8 @@ fn any_job(u: &mut Unstructured<'_>) -> Result<JobSpec> {
     let tier = *u.choose(&[Tier::Trusted, Tier::Audit, Tier::Redundant { replicas: 3 }])?;
     let mut spec = JobSpec { pay: units(u.int_in_range(100..=PAY)?), ..spec(tier) };
     if u.ratio(1, 3)? {
-        spec.needs.region = Some(u.choose(&["north", "west"])?.parse().expect("a name"));
+        let region = u.choose(&["north", "west"])?.parse().expect("a name");
+        spec.needs.region = RegionAsk::Only { region };
     }
     spec.needs.memory_mib_min = *u.choose(&[0, 1_024, 1_025])?;
     Ok(spec)

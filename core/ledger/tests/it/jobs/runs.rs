@@ -3,8 +3,8 @@
 use tg_ledger::{ListHead, ListOf, RunState, keys};
 use tg_types::tx::{NodeSet, OpenedResult, Sealed};
 use tg_types::{
-    Action, Amount, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, List, Name, NetworkKind,
-    NodeDescriptor, Reason, RunFailure, RunResult, Status, Tier,
+    Action, Amount, DurationMs, Event, Hash32, JobId, JobSpec, JobStatus, List, NetworkKind,
+    NodeDescriptor, Reason, RegionAsk, RunFailure, RunResult, Status, Tier,
 };
 
 use crate::fleet::*;
@@ -398,7 +398,7 @@ fn absent_node_with_work_is_dropped_only_when_that_is_finished() {
 /// A job that fits no node.
 fn unplaceable() -> JobSpec {
     let mut spec = spec(Tier::Trusted);
-    spec.needs.region = Some("nowhere".parse::<Name>().expect("a name"));
+    spec.needs.region = RegionAsk::Only { region: "nowhere".parse().expect("a name") };
     spec
 }
 

@@ -6,9 +6,9 @@ use crate::market::tests::{
     among, made_for, offer_of, random_job, random_mix, random_node, random_paces,
 };
 use crate::pace::Paces;
-use crate::tests::{ask, descriptor, device, offer, owner, spec};
+use crate::tests::{ask, descriptor, device, name, offer, owner, spec};
 use crate::{Ask, GpuMix, Offer, Pricing, Rule, fit};
-use tg_types::{Amount, Bps, DeviceKind, NodeDescriptor};
+use tg_types::{Amount, Bps, DeviceKind, NodeDescriptor, RegionAsk};
 
 fn gpu(price: u64) -> NodeDescriptor {
     descriptor(device(DeviceKind::Gpu, "NVIDIA GeForce RTX 4090", 24_000), price)
@@ -45,6 +45,23 @@ fn node_learns_what_it_lacks_and_which_price_would_win() {
     };
     assert!((400..450).contains(&price.units()), "{price:?}");
     assert_eq!(contest.standing(2), None);
+}
+
+#[test]
+fn node_far_from_the_client_is_behind_by_its_region() {
+    let (here, far) = (gpu(400), NodeDescriptor { region: name("us"), ..gpu(400) });
+    let (mut spec, paces) = (spec(), Paces::default());
+    spec.needs.region = RegionAsk::Near { region: here.region.clone() };
+    let ask = ask(&spec);
+    let offers = [offer(1, &here), offer(2, &far)];
+    let (given, mix) = (None, &GpuMix::default());
+    let contest = Contest { ask: &ask, paces: &paces, offers: &offers, given, mix };
+    let Some(Standing::Behind { best: 0, its, own }) = contest.standing(1) else {
+        panic!("{:?}", contest.standing(1));
+    };
+    assert_eq!(its.total() - own.total(), its.part(Part::Region) - own.part(Part::Region));
+    assert_eq!(its.part(Part::Region) - own.part(Part::Region), 6);
+    assert!(matches!(contest.gain(1), Some(Gain::Price(..))), "{:?}", contest.gain(1));
 }
 
 #[test]

@@ -241,6 +241,7 @@ fn spec(milli: u16) -> TaskSpec {
         may_share: false,
         purpose: Purpose::Batch,
         home: 0,
+        near: 0,
         data: 0,
         excluded: Keys::default(),
     }

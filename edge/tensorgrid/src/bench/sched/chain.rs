@@ -30,8 +30,8 @@ use tg_ledger::fee_floor;
 use tg_types::{
     AccountId, Action, Amount, CapacityParams, Device, DeviceKind, DurationMs, Encode as _, Event,
     Features, Hash32, Height, JobSpec, KeyEscrow, Kind, Lane, List, Needs, NodeDescriptor, NodeId,
-    Nonce, Params, ResultKey, SeatSignature, SeatSignatures, SecretKey, Status, Tier, TxBody,
-    Voucher, Work,
+    Nonce, Params, RegionAsk, ResultKey, SeatSignature, SeatSignatures, SecretKey, Status, Tier,
+    TxBody, Voucher, Work,
     hash::sha256,
     key::Domain,
     tx::{ArrayTasks, TX_BYTES_MAX},
@@ -261,7 +261,10 @@ impl Load<'_> {
         let mut needs = Needs::ANY;
         match number % 6 {
             1 => needs.memory_mib_min = 16 << 10,
-            2 => needs.region = REGIONS[place / 6 % REGIONS.len()].parse().ok(),
+            2 => {
+                let region = REGIONS[place / 6 % REGIONS.len()].parse().ok();
+                needs.region = region.map_or(RegionAsk::Any, |region| RegionAsk::Only { region });
+            }
             4 => needs.memory_mib_min = 40 << 10,
             5 => needs.model = ["RTX 4090", "A100"][place / 6 % 2].parse().ok(),
             _ => {}

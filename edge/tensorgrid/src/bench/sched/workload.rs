@@ -237,7 +237,7 @@ fn kind(catalogue: &Catalogue, draws: &mut Draws) -> TaskSpec {
         2 => Abilities::INT8,
         _ => Abilities::NONE,
     };
-    TaskSpec {
+    let mut task = TaskSpec {
         cpu_milli: each * draws.pick(&[1_000, 2_000, 4_000, 6_000, 8_000]),
         ram_mib: each * 1_024 * draws.pick(&[4, 8, 16, 24, 32]),
         gpus,
@@ -256,7 +256,10 @@ fn kind(catalogue: &Catalogue, draws: &mut Draws) -> TaskSpec {
         may_share: draws.percent(30),
         purpose,
         home: draws.byte(REGIONS),
+        near: 0,
         data: 0,
         excluded: Keys::default(),
-    }
+    };
+    task.near = 0xff << (task.home / 8 * 8); // eight regions in a row are near each other
+    task
 }

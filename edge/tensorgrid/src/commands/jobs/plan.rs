@@ -25,7 +25,7 @@ use tg_jobfile::{
 };
 use tg_tensor::{Model, Tensor};
 use tg_types::checkpoint::CHECKPOINT_EVERY_MIN;
-use tg_types::{Amount, DeviceKind, DurationMs, Features, GpuAsk, Needs, Tick, Tier};
+use tg_types::{Amount, DeviceKind, DurationMs, Features, GpuAsk, Needs, RegionAsk, Tick, Tier};
 
 /// How long a run may take unless something else is asked for.
 const RUN_MAX: DurationMs = DurationMs::MINUTE;
@@ -185,7 +185,7 @@ impl Plan {
             model: gpu_needs::model(options.gpu.as_ref())?,
             memory_mib_min: memory.map_or(0, Size::mib_ceil),
             features: options.feature.iter().fold(features, |all, one| all.with(*one)),
-            region: options.region.clone(),
+            region: region(options),
             gpus,
         };
         let plan = Self {
@@ -235,7 +235,7 @@ impl Plan {
         let plan = Self {
             what,
             tier: typed.or(verify).unwrap_or(usual),
-            needs: if options.float { with_float(file.needs()) } else { file.needs() },
+            needs: needs_of(&file, options),
             run_max: file.run_max.or(options.run_max).map_or(RUN_MAX, |span| span.get()),
             within: within(options, Some(&file))?,
             promise: promise(options, Some(&file))?,
@@ -383,10 +383,27 @@ const fn kept_by(escrow: tg_jobfile::KeyEscrow) -> KeyEscrow {
     }
 }
 
-/// What a job needs whose file does not say that it is one in floats.
-fn with_float(needs: Needs) -> Needs {
-    let features = needs.features.with(Features::SANDBOX).with(Features::ONNX);
-    Needs { features, ..needs }
+/// What a job needs whose file may not say that it is one in floats, nor where its client is now.
+fn needs_of(file: &JobFile, options: &JobOptions) -> Needs {
+    let needs = file.needs();
+    let float = Features::SANDBOX.with(Features::ONNX);
+    let features = if options.float { needs.features.with(float) } else { needs.features };
+    let region = match (needs.region, &options.home) {
+        (RegionAsk::Any | RegionAsk::Near { .. }, Some(home)) => {
+            RegionAsk::Near { region: home.clone() }
+        }
+        (stated, _) => stated,
+    };
+    Needs { features, region, ..needs }
+}
+
+/// Where a job is to run, as far as that was typed.
+fn region(options: &JobOptions) -> RegionAsk {
+    match (&options.region, &options.home) {
+        (Some(region), _) => RegionAsk::Only { region: region.clone() },
+        (None, Some(home)) => RegionAsk::Near { region: home.clone() },
+        (None, None) => RegionAsk::Any,
+    }
 }
 
 fn is_job_file(path: &Path) -> bool {

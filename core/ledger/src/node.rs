@@ -10,8 +10,8 @@ use tg_types::gpu::DEVICE_GONE;
 use tg_types::ids::{AccountId, JobId, NodeId, Noun, StateKey};
 use tg_types::node::SLOTS_MAX;
 use tg_types::{
-    Amount, Decode as _, Event, GpuSlice, HeldGpu, Kind, List, NodeDescriptor, PublicKey, Reader,
-    Reason, Signature, Tick,
+    Amount, Decode as _, Event, GpuSlice, HeldGpu, HeldHost, HostPart, Kind, List, NodeDescriptor,
+    PublicKey, Reader, Reason, Signature, Tick,
 };
 
 use crate::capacity::{self, Capacity};
@@ -19,7 +19,7 @@ use crate::due::{self, DueItem};
 use crate::entry::{Entry, decode_format, entry};
 use crate::error::{ApplyError, Fail, Stop};
 use crate::job::drain;
-use crate::job::gpus::HeldGpus;
+use crate::job::gpus::{HeldGpus, HeldHosts};
 use crate::job::promise::KeptSlots;
 use crate::keys;
 use crate::list::{self, ListOf};
@@ -46,6 +46,8 @@ entry! {
         pub runs: NodeRuns,
         /// What these hold of its GPUs.
         pub held: HeldGpus,
+        /// What these hold of its processors and memory.
+        pub hosted: HeldHosts,
         /// Slots that it keeps for promised jobs.
         pub kept: KeptSlots,
         /// Checks that it has not finished.
@@ -100,6 +102,7 @@ pub(crate) fn register(
         place,
         runs: List::default(),
         held: List::default(),
+        hosted: List::default(),
         kept: List::default(),
         checks: 0,
         absent: None,
@@ -290,16 +293,21 @@ impl NodeEntry {
         !is_idle || self.checks > 0
     }
 
-    /// The node has one more run, which holds these GPUs; false if it has too many.
-    pub(crate) fn begin_run(&mut self, job: JobId, gpus: &[GpuSlice]) -> bool {
+    /// The node has one more run, which holds these GPUs and so much of processors and memory;
+    /// false if it has too many.
+    pub(crate) fn begin_run(&mut self, job: JobId, gpus: &[GpuSlice], part: HostPart) -> bool {
         let mut held = gpus.iter().map(|slice| HeldGpu { job, slice: *slice });
-        self.runs.push(job).is_ok() && held.all(|held| self.held.push(held).is_ok())
+        let mut hosted = (part != HostPart::NONE).then_some(HeldHost { job, part }).into_iter();
+        self.runs.push(job).is_ok()
+            && held.all(|held| self.held.push(held).is_ok())
+            && hosted.all(|hosted| self.hosted.push(hosted).is_ok())
     }
 
     /// The node has one run less, and what that held is free.
     pub(crate) fn end_run(&mut self, job: &JobId) {
         self.runs.retain(|run| run != job);
         self.held.retain(|held| held.job != *job);
+        self.hosted.retain(|held| held.job != *job);
     }
 
     /// Something verified happened.

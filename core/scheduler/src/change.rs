@@ -1,9 +1,14 @@
 //! What a client could change so that a job finds a node: the answer to "why is my job waiting?".
 
+use std::collections::BTreeSet;
 use tg_types::node::Features;
-use tg_types::{Amount, DeviceKind, JobSpec, Name, RegionAsk};
+use tg_types::{Amount, DeviceKind, HostPart, JobSpec, Name, RegionAsk};
 
 use crate::{Ask, Offer, Rule, fit, price};
+
+/// Machines of different sizes that are tried as less to ask for, the largest first: each is held
+/// against all nodes.
+const HOSTS_MAX: usize = 64;
 
 /// A change with which a node fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +21,8 @@ pub enum Change {
     AnyRegion,
     /// Ask for this much memory at most.
     Memory(u32),
+    /// Hold so much of a machine's processors and memory at most.
+    Host(HostPart),
     /// Leave features out.
     AnyFeatures,
     /// Accept this model.
@@ -74,6 +81,13 @@ fn single(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
         memories.find(|memory| would_fit(&|spec| spec.needs.memory_mib_min = *memory))
     {
         return Some(Change::Memory(memory));
+    }
+    let asked = ask.spec.needs.host;
+    let hosts = offers.iter().map(|offer| asked.at_most(offer.descriptor.host));
+    let hosts: BTreeSet<HostPart> = hosts.filter(|host| *host != asked).collect();
+    let mut hosts = hosts.into_iter().rev().take(HOSTS_MAX);
+    if let Some(host) = hosts.find(|host| would_fit(&|spec| spec.needs.host = *host)) {
+        return Some(Change::Host(host));
     }
     if would_fit(&|spec| spec.needs.features = Features::NONE) {
         return Some(Change::AnyFeatures);

@@ -7,6 +7,7 @@
 pub mod catalogue;
 mod change;
 mod gpus;
+mod host;
 pub mod index;
 mod logarithm;
 mod market;
@@ -31,8 +32,8 @@ pub use rule::Rule;
 use pace::DeviceClass;
 use slots::{KeptSlot, Span};
 use tg_types::{
-    AccountId, Amount, Bps, Device, DurationMs, GpuAsk, HeldGpu, JobId, JobSpec, NodeDescriptor,
-    NodeId, ProgramFacts, Proved, Work,
+    AccountId, Amount, Bps, Device, DurationMs, GpuAsk, HeldGpu, HeldHost, JobId, JobSpec,
+    NodeDescriptor, NodeId, ProgramFacts, Proved, Work,
 };
 
 /// What a job asks of a node.
@@ -65,6 +66,8 @@ pub struct Offer<'a> {
     pub running: u16,
     /// What its runs have of its GPUs.
     pub held: &'a [HeldGpu],
+    /// What they have of its processors and memory.
+    pub hosted: &'a [HeldHost],
     /// Slots that it keeps for promised jobs.
     pub kept: &'a [KeptSlot],
     /// Whether validators see it.
@@ -220,7 +223,7 @@ pub fn fit_later(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Rule> {
 /// would be in the way even then. Waiting for these runs is of use only where this is so: slots
 /// that are kept, the node's end and its owner's stake do not change with them.
 pub fn fit_when_idle(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Rule> {
-    fit(ask, &Offer { running: 0, held: &[], ..*offer })
+    fit(ask, &Offer { running: 0, held: &[], hosted: &[], ..*offer })
 }
 
 /// What stands between a job and a node.

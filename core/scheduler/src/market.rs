@@ -28,7 +28,7 @@ use crate::{Ask, Measure, Meter, Nearness, Offer, Pricing, fit};
 use names::Meant;
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use tg_types::{Amount, DeviceKind, GpuAsk, Name, Needs, NodeDescriptor, NodeId, Work};
+use tg_types::{Amount, DeviceKind, GpuAsk, HostPart, Name, Needs, NodeDescriptor, NodeId, Work};
 
 /// The step of the price in the middle, and of all speeds: how fast devices fill memory says little
 /// of how fast they run a program. What runs of the same work took is in [`Paces`].
@@ -285,6 +285,7 @@ impl Market {
             home,
             near,
             data: 0,
+            packs: needs.host != HostPart::NONE,
             excluded: Keys::default(),
         })
     }
@@ -332,6 +333,8 @@ impl Market {
                 reliability: 0,
                 bandwidth: 0,
                 load: 0,
+                load_held: 0,
+                spare: 0,
                 is_open: false,
                 cached: Keys::default(),
             };
@@ -375,7 +378,11 @@ impl NodeOffer {
         let small = |number: u32| u8::try_from(number).unwrap_or(0);
         self.trust = stake_step(offer.stake_free);
         self.reliability = small((reputation * RELIABILITY_MAX / 10_000).min(RELIABILITY_MAX));
-        self.load = small((LOAD_MAX * running / slots.max(1)).min(LOAD_MAX));
+        let load = |runs: u32| small((LOAD_MAX * runs / slots.max(1)).min(LOAD_MAX));
+        let holders = u32::try_from(offer.hosted.len()).unwrap_or(u32::MAX);
+        self.load = load(running);
+        self.load_held = self.load.saturating_sub(load(running.saturating_sub(holders)));
+        self.spare = offer.spare();
         self.is_open = offer.is_present && offer.descriptor.is_open && running < slots;
     }
 }
@@ -403,7 +410,8 @@ impl Offer<'_> {
 pub fn steps_of(ask: &Ask<'_>, offer: &Offer<'_>) -> usize {
     let by_name = ask.spec.needs.model.as_ref().map_or(0, |_| COMPARISONS * STEPS_PER_COMPARISON);
     let devices = offer.descriptor.devices.as_slice().len();
-    let usual = STEPS_PER_NODE + devices * (STEPS_PER_DEVICE + by_name);
+    let hosted = if ask.spec.needs.host == HostPart::NONE { 0 } else { offer.hosted.len() };
+    let usual = STEPS_PER_NODE + hosted + devices * (STEPS_PER_DEVICE + by_name);
     match ask.spec.held_gpus() {
         GpuAsk::Usual => usual,
         // Rules about GPUs look at all devices once more, and at what runs have of them.

@@ -56,6 +56,8 @@ rules! {
     Memory, "memory", "have no such device with enough memory";
     /// It has fewer such devices than are asked for.
     Count, "count", "have too few such GPUs";
+    /// Its machine has fewer processors or less memory.
+    Host, "host", "have fewer processors or less memory than a run is to hold";
     /// It asks for more.
     Price, "price", "ask for more than a run is paid";
     /// Its owner has too little at stake.
@@ -66,6 +68,8 @@ rules! {
     Gpus, "gpus", "have too few such GPUs free";
     /// Others have so much of its devices that too little of each is left.
     Part, "part", "have no part of such a GPU free that is enough";
+    /// Others have its processors or its memory.
+    Room, "room", "have too few processors or too little memory free";
     /// It keeps its free slots for others that were promised before this run would surely end.
     Kept, "kept", "keep their free slots for jobs that were promised";
     /// It closes before the run may have ended.
@@ -73,12 +77,13 @@ rules! {
 }
 
 impl Rule {
-    /// The rules about slots and GPUs that are free: what they say changes with time.
-    pub(crate) const OF_SLOTS: [Self; 5] =
-        [Self::Busy, Self::Gpus, Self::Part, Self::Kept, Self::Closing];
+    /// The rules about slots and what is free: what they say changes with time.
+    pub(crate) const OF_SLOTS: [Self; 6] =
+        [Self::Busy, Self::Gpus, Self::Part, Self::Room, Self::Kept, Self::Closing];
 
     /// Those of them that pass by waiting: who closes does not come back by that.
-    pub(crate) const PASSING: [Self; 4] = [Self::Busy, Self::Gpus, Self::Part, Self::Kept];
+    pub(crate) const PASSING: [Self; 5] =
+        [Self::Busy, Self::Gpus, Self::Part, Self::Room, Self::Kept];
 
     /// Where it stands in [`Rule::ALL`].
     pub const fn place(self) -> usize {
@@ -109,11 +114,14 @@ impl Rule {
             }),
             Self::Memory => has_memory(ask, offer),
             Self::Count => has_count(ask, offer),
+            Self::Host => offer.has_host(needs.host),
             Self::Price => is_paid(ask, offer),
             Self::Stake => offer.stake_free >= ask.bond,
             Self::Busy => offer.running < descriptor.slots,
             Self::Gpus => !matches!(asked, GpuAsk::Whole { .. }) || has_gpus(ask, offer),
             Self::Part => !matches!(asked, GpuAsk::Part { .. }) || has_gpus(ask, offer),
+            // Of a machine that has not as much another rule says what is missing.
+            Self::Room => !offer.has_host(needs.host) || offer.has_host_free(needs.host),
             Self::Kept => leaves_kept_slots(ask, offer),
             Self::Closing => {
                 let end = ask.span.from.plus(ask.spec.run_max);

@@ -2,10 +2,11 @@
 
 use crate::slots::{KeptSlot, Span};
 use crate::{Ask, Change, Credit, Explanation, Offer, Rule, explain, fit, fit_later, price};
+use arbtest::arbitrary::{Result, Unstructured};
 use tg_types::{
-    AccountId, Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, JobId, JobSpec, List,
-    Name, Needs, NodeDescriptor, NodeId, ProgramFacts, Proved, RegionAsk, ResultKey, SecretKey,
-    Tick, Tier, Work,
+    AccountId, Amount, Bps, Device, DeviceKind, DurationMs, Features, Hash32, HeldHost, HostPart,
+    JobId, JobSpec, List, Name, Needs, NodeDescriptor, NodeId, ProgramFacts, Proved, RegionAsk,
+    ResultKey, SecretKey, Tick, Tier, Work,
 };
 
 pub(crate) fn name(text: &str) -> Name {
@@ -36,6 +37,7 @@ pub(crate) fn descriptor(device: Device, price: u64) -> NodeDescriptor {
     NodeDescriptor {
         region: name("eu"),
         devices: List::new(vec![device]).expect("one"),
+        host: HostPart::NONE,
         price_per_hour: Amount::constant(price),
         price_per_tera: Amount::constant(price),
         slots: 2,
@@ -69,6 +71,7 @@ pub(crate) fn offer(number: u8, descriptor: &NodeDescriptor) -> Offer<'_> {
         descriptor,
         running: 0,
         held: &[],
+        hosted: &[],
         kept: &[],
         is_present: true,
         credit: Credit::Claims,
@@ -192,6 +195,21 @@ fn every_rule_removes_its_node_and_names_the_change() {
     check(&kind, &node, Rule::Kind, Some(Change::Kind(DeviceKind::Gpu)));
     let able = with(&|spec| spec.needs.features = Features::TENSOR_CORES);
     check(&able, &node, Rule::Features, Some(Change::AnyFeatures));
+    let part = |cpu_milli, memory_mib| HostPart { cpu_milli, memory_mib };
+    let machine = NodeDescriptor { host: part(8_000, 4_096), ..good.clone() };
+    let wide = with(&|spec| spec.needs.host = part(9_000, 4_096));
+    let host = Some(Change::Host(part(8_000, 4_096)));
+    check(&wide, &offer(1, &machine), Rule::Host, host);
+    let deep = with(&|spec| spec.needs.host = part(0, 5_000));
+    check(&deep, &offer(1, &machine), Rule::Host, Some(Change::Host(part(0, 4_096))));
+    assert_eq!(fit(&ask(&deep), &node), Ok(()), "it says nothing of its memory");
+    let hosted = [HeldHost { job: JobId::new([1; 32]), part: part(3_000, 1_000) }; 2];
+    let shared = Offer { hosted: &hosted, ..offer(1, &machine) };
+    let half = with(&|spec| spec.needs.host = part(2_001, 0));
+    check(&half, &shared, Rule::Room, wait(Rule::Room));
+    let rest = with(&|spec| spec.needs.host = part(2_000, 2_096));
+    assert_eq!(fit(&ask(&rest), &shared), Ok(()));
+    assert_eq!(fit(&ask(&spec), &shared), Ok(()), "a slot is enough for who asks for nothing");
     let again = Ask { excluded: &[owner(1)], ..ask(&spec) };
     assert_eq!(fit(&again, &node), Err(Rule::Excluded));
     assert_eq!(explain(&again, &[node]).change, None);
@@ -218,6 +236,12 @@ fn work_is_priced_by_the_tera_and_time_by_the_hour_rounded_up() {
     assert_eq!(price(&forever, None, &dear), None);
 }
 
+/// So much of a machine, or nothing that is said.
+pub(crate) fn random_host(u: &mut Unstructured<'_>) -> Result<HostPart> {
+    let cpu_milli = *u.choose(&[0, 0, 500, 4_000, 64_000])?;
+    Ok(HostPart { cpu_milli, memory_mib: *u.choose(&[0, 0, 512, 8_192, 1 << 18])? })
+}
+
 /// Goal: every node fits or is removed by a rule; the cheapest change, applied, makes a node fit.
 /// Method: random fleets and needs.
 #[test]
@@ -228,7 +252,9 @@ fn prop_change_helps() {
         for _ in 0..u.int_in_range(0..=5)? {
             let kind = *u.choose(&[DeviceKind::Cpu, DeviceKind::Gpu])?;
             let device = device(kind, u.choose(&models)?, u.int_in_range(1..=4)?);
-            nodes.push((descriptor(device, u.int_in_range(1..=2_000)?), u.int_in_range(0..=2)?));
+            let mut node = descriptor(device, u.int_in_range(1..=2_000)?);
+            node.host = random_host(u)?;
+            nodes.push((node, u.int_in_range(0..=2)?));
         }
         let offers: Vec<Offer<'_>> = (1..)
             .zip(&nodes)
@@ -241,6 +267,7 @@ fn prop_change_helps() {
         spec.needs.memory_mib_min = u.int_in_range(0..=5)?;
         spec.needs.kind = u.arbitrary::<bool>()?.then_some(DeviceKind::Gpu);
         spec.needs.model = u.arbitrary::<bool>()?.then(|| name("a"));
+        spec.needs.host = random_host(u)?;
         let explained = explain(&ask(&spec), &offers);
         let removed: usize = explained.removed.iter().map(|(_, count)| count).sum();
         assert_eq!(explained.fitting + removed, offers.len());
@@ -251,6 +278,7 @@ fn prop_change_helps() {
             Some(Change::Pay(pay)) => changed.pay = pay,
             Some(Change::AnyRegion) => changed.needs.region = RegionAsk::Any,
             Some(Change::Memory(memory)) => changed.needs.memory_mib_min = memory,
+            Some(Change::Host(host)) => changed.needs.host = host,
             Some(Change::AnyFeatures) => changed.needs.features = Features::NONE,
             Some(Change::Model(model)) => changed.needs.model = Some(model),
             Some(Change::Kind(kind)) => changed.needs.kind = Some(kind),

@@ -9,6 +9,7 @@ use crate::checkpoint::CheckpointPlan;
 use crate::codec::Encode;
 use crate::gpu::GpuAsk;
 use crate::hash::{Tag, tagged};
+use crate::host::HostPart;
 use crate::ids::{Hash32, NodeId};
 use crate::node::{DeviceKind, Features};
 use crate::tick::{DurationMs, Tick};
@@ -102,6 +103,8 @@ wire! {
         pub region: RegionAsk,
         /// What a run has of GPUs.
         pub gpus: GpuAsk,
+        /// What a run has of the processors and the memory of its machine.
+        pub host: HostPart,
     }
 }
 
@@ -114,6 +117,7 @@ impl Needs {
         features: Features::NONE,
         region: RegionAsk::Any,
         gpus: GpuAsk::Usual,
+        host: HostPart::NONE,
     };
 }
 

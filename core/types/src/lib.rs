@@ -15,6 +15,7 @@ pub mod gpu;
 pub mod hash;
 pub mod header;
 mod hex;
+pub mod host;
 pub mod ids;
 pub mod job;
 pub mod key;
@@ -36,6 +37,7 @@ pub use codec::{Decode, DecodeError, Encode, FORMAT_VERSION, Reader};
 pub use genesis::{Genesis, GenesisError, GenesisSpec, NetworkKind, ValidatorSeat};
 pub use gpu::{GpuAsk, GpuPart, GpuSlice, GpuSlices, HeldGpu, MigSlices, Sharing};
 pub use header::Header;
+pub use host::{HeldHost, HostPart};
 pub use ids::{
     AccountId, ChainId, GenesisHash, Hash32, HeaderDigest, IdError, IdempotencyId, JobId, NodeId,
     Noun, StateKey, TxId,

@@ -5,6 +5,7 @@ use crate::amount::Amount;
 use crate::bounded::{List, Name};
 use crate::codec::{Decode, DecodeError, Encode, Reader};
 use crate::gpu::Sharing;
+use crate::host::HostPart;
 use crate::tick::{DurationMs, Tick};
 use crate::wire;
 
@@ -148,6 +149,8 @@ wire! {
         pub region: Name,
         /// What it has.
         pub devices: List<Device, 1, DEVICES_MAX>,
+        /// The processors and the memory of its machine that runs may hold.
+        pub host: HostPart,
         /// What an hour of a run costs at least that has one GPU, or none; more GPUs cost as many
         /// times that, and a part of one its part.
         pub price_per_hour: Amount,

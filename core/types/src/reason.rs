@@ -193,7 +193,9 @@ reasons! {
     GpusWrong = 290, "gpus_wrong",
         "A command that needs a GPU asks for 1 to 16 whole ones, or for 1 to 19 twentieths of one.";
     PromiseNeedsSlot = 291, "promise_needs_slot",
-        "Nodes keep slots for promised jobs and no GPUs, so a job that holds one is not promised.";
+        "Nodes keep slots only, so a job that holds GPUs, processors or memory is not promised.";
+    HostWrong = 292, "host_wrong",
+        "Only commands hold processors and memory of a machine; tensor programs take a slot.";
 
     Applied = 300, "applied", "The transaction was carried out.";
     Credited = 301, "credited", "The account was credited by the genesis.";

@@ -214,6 +214,7 @@ mod tests {
             descriptor: NodeDescriptor {
                 region: name("here"),
                 devices: List::new(vec![device]).expect("one"),
+                host: tg_types::HostPart::NONE,
                 price_per_hour: Amount::ZERO,
                 price_per_tera: Amount::ZERO,
                 slots: 1,
@@ -225,6 +226,7 @@ mod tests {
             runs: List::default(),
             drains: None,
             held: List::default(),
+            hosted: List::default(),
             kept: List::default(),
             checks: 0,
             absent,

@@ -16,8 +16,8 @@ use tg_gateway::message::LOG_BYTES_MAX;
 use tg_gateway::package::result_key_hash;
 use tg_gateway::stream::{Hashing, copy, copy_checked, expect_end};
 use tg_gateway::task::{
-    FileList, Files, NamedFile, REPORT_BYTES_MAX, Root, STREAM_BYTES_MAX, TaskInputs, TaskOutput,
-    WithFiles, said, word,
+    FileList, Files, NamedFile, REPORT_BYTES_MAX, Root, STREAM_BYTES_MAX, TaskInputs, TaskLimits,
+    TaskOutput, WithFiles, said, word,
 };
 use tg_net::ROOM_LEFT_BYTES;
 use tg_privacy::WrapPublic;
@@ -25,7 +25,7 @@ use tg_sandbox::{
     Bytes, CheckpointPath, Event, INPUT_FOLDER, Input, KeptFolder, Limits, Network, Outputs,
     Sandbox, Stop, Stream, Task, Work,
 };
-use tg_types::Hash32;
+use tg_types::{Hash32, HostPart};
 use tokio::sync::oneshot;
 
 /// The variable in which a task of an array finds its number.
@@ -212,6 +212,8 @@ pub struct TaskOrder {
     pub result_key: Hash32,
     /// How long it may take.
     pub wall: Duration,
+    /// What its run holds of the machine's processors and memory: its program gets no more.
+    pub host: HostPart,
     /// How it gets to the GPUs that its run holds, or to its part of one, if it holds any.
     pub gpu: Option<DeviceAccess>,
 }
@@ -227,6 +229,14 @@ impl TaskOrder {
             return Err(TaskRunError::OtherKey);
         }
         Ok(head)
+    }
+
+    /// Takes what its run does not hold from what a package says that it may use. Of what the run
+    /// holds nothing of, the package decides.
+    fn limit(&self, limits: &mut TaskLimits) {
+        let asked = HostPart { cpu_milli: limits.cpu_milli, memory_mib: limits.memory_mib };
+        let HostPart { cpu_milli, memory_mib } = asked.at_most(self.host);
+        (limits.cpu_milli, limits.memory_mib) = (cpu_milli, memory_mib);
     }
 
     /// The variables that tell it which one of several it is.
@@ -317,7 +327,8 @@ impl Workshop {
             return Ok(TaskEnd::Yielded(None)); // nobody wants its files put in place
         }
         let bench = Bench::new(&self.folder, &order.name)?;
-        let head = order.read_head(inputs)?;
+        let mut head = order.read_head(inputs)?;
+        order.limit(&mut head.limits);
         check_room(&bench.0, &head)?;
         let placed = put_in_place(&bench.0, &head, inputs)?;
         let mut task = self.task(&bench.0, &head, placed, order.wall)?;
@@ -602,8 +613,9 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
     use tg_gateway::message::LOG_BYTES_MAX;
+    use tg_gateway::task::TaskLimits;
     use tg_sandbox::{Sandbox, Settings, Stop, Stream, Task};
-    use tg_types::Hash32;
+    use tg_types::{Hash32, HostPart};
 
     /// Goal: a task that nobody wants costs no time. Method: inputs that cannot be read.
     #[test]
@@ -619,8 +631,12 @@ mod tests {
             member: None,
             result_key: hash,
             wall: Duration::from_secs(1),
+            host: HostPart { cpu_milli: 2_000, memory_mib: 0 },
             gpu: None,
         };
+        let mut limits = TaskLimits { memory_mib: 64, disk_mib: 8, cpu_milli: 8_000, pids: 32 };
+        order.limit(&mut limits);
+        assert_eq!((limits.cpu_milli, limits.memory_mib), (2_000, 64), "no more than it holds");
         let (log, stop) = (Log::default(), Stop::new().expect("a file"));
         let run = || {
             let inputs = &mut std::io::empty();

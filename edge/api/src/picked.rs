@@ -9,7 +9,7 @@ use tg_ledger::{JobEntry, excluded, run_bond, run_span};
 use tg_scheduler::index::{Score, ScorePart};
 use tg_scheduler::pace::Forecast;
 use tg_scheduler::{Ask, Contest, Gain, Offer, Pricing, Rule, Standing};
-use tg_types::{AccountId, Amount, HeldGpu, JobId, NodeId, ProgramFacts};
+use tg_types::{AccountId, Amount, HeldGpu, HeldHost, JobId, NodeId, ProgramFacts};
 
 /// By how much a node is behind in a part of the score.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +85,9 @@ impl Ground<'_> {
         let host = before.and_then(|place| self.nodes.get(place));
         let held = host.map_or(&[][..], |node| node.entry.held.as_slice()).iter();
         let held: Vec<HeldGpu> = held.filter(|held| held.job != *job).copied().collect();
-        let offers = self.offers_before(before, bond, &held);
+        let hosted = host.map_or(&[][..], |node| node.entry.hosted.as_slice()).iter();
+        let hosted: Vec<HeldHost> = hosted.filter(|held| held.job != *job).copied().collect();
+        let offers = self.offers_before(before, bond, (&held, &hosted));
         // Whoever runs it is held against the others as if it did not yet.
         let winner = given.and_then(|place| offers.get(place)).map(|offer| offer.owner);
         let mut out: Vec<AccountId> = excluded(entry);
@@ -118,11 +120,12 @@ impl Ground<'_> {
         &'a self,
         given: Option<usize>,
         bond: Amount,
-        held: &'a [HeldGpu],
+        (held, hosted): (&'a [HeldGpu], &'a [HeldHost]),
     ) -> Vec<Offer<'a>> {
         let mut offers = self.offers();
         if let Some(offer) = given.and_then(|place| offers.get_mut(place)) {
             offer.held = held;
+            offer.hosted = hosted;
             offer.running = offer.running.saturating_sub(1);
             offer.stake_free = offer.stake_free.plus(bond).unwrap_or(Amount::CAP);
         }
@@ -187,11 +190,13 @@ const fn removed(rule: Rule) -> &'static str {
         Rule::Features => "the job asks for features that its devices do not have",
         Rule::Memory => "the job asks for more memory than its devices have shown",
         Rule::Count => "the job asks for more GPUs than it has of one model",
+        Rule::Host => "the job asks for more processors or memory than its machine has",
         Rule::Price => "it asks for more than a run is paid",
         Rule::Stake => "its owner has too little stake left to stand for the run",
         Rule::Busy => "all its slots are taken",
         Rule::Gpus => "others have its GPUs",
         Rule::Part => "others have so much of its GPUs that no part is left which is enough",
+        Rule::Room => "others hold its processors or its memory",
         Rule::Kept => "its free slots are kept for jobs that were promised",
         Rule::Closing => "it closes before the run may have ended",
     }

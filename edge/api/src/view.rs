@@ -14,7 +14,7 @@ pub use capacity::ProvedView;
 pub use checkpoint::CheckpointView;
 pub use promise::PromiseView;
 pub(crate) use work::kind_word;
-pub use work::{CheckView, DeviceView, HeldView, JobView, NodeView, RunView};
+pub use work::{CheckView, DeviceView, HeldView, HostView, HostedView, JobView, NodeView, RunView};
 
 use checkpoint::event_details as ended;
 use promise::event_details as promised;

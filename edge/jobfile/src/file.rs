@@ -13,7 +13,7 @@ use crate::{read, write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::{NonZeroU8, NonZeroU16};
-use tg_types::{Amount, DeviceKind, Features, GpuAsk, Name, Needs, RegionAsk, Tier};
+use tg_types::{Amount, DeviceKind, Features, GpuAsk, HostPart, Name, Needs, RegionAsk, Tier};
 
 /// A job file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -370,12 +370,17 @@ impl JobFile {
             (false, Some(memory)) => (Some(DeviceKind::Cpu), Some(memory)),
             (false, None) => (None, None),
         };
-        let features = match &self.work {
+        let host = HostPart {
+            cpu_milli: resources.cpus.map_or(0, Cpus::thousandths),
+            memory_mib: resources.memory.map_or(0, Size::mib_ceil),
+        };
+        // Tensor programs are computed beside others and hold nothing.
+        let (features, host) = match &self.work {
             Work::Model(model) => match model.source {
-                ModelSource::Model(_) | ModelSource::Program(_) => Features::NONE,
-                ModelSource::Float(_) => Features::SANDBOX.with(Features::ONNX),
+                ModelSource::Model(_) | ModelSource::Program(_) => (Features::NONE, HostPart::NONE),
+                ModelSource::Float(_) => (Features::SANDBOX.with(Features::ONNX), host),
             },
-            Work::Task(_) => Features::SANDBOX,
+            Work::Task(_) => (Features::SANDBOX, host),
         };
         Needs {
             kind,
@@ -384,6 +389,7 @@ impl JobFile {
             features: resources.features.with(features),
             region: resources.region_ask(),
             gpus,
+            host,
         }
     }
 }

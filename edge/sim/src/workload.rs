@@ -210,6 +210,7 @@ impl Actor {
         NodeDescriptor {
             region: "nowhere".parse().expect("a name"),
             devices: List::new(vec![device]).expect("one device"),
+            host: tg_types::HostPart::NONE,
             price_per_hour: self.client.coins(1..5),
             price_per_tera: Amount::ZERO,
             slots: self.client.chance.random_range(1..4),

@@ -254,7 +254,7 @@ impl Fleet {
         });
         let here = |place: usize| {
             let seat = seats.get(place)?;
-            if beside.contains(&place) || hold.keeps(place, seat.room, is_holding) {
+            if beside.contains(&place) || hold.keeps(place, seat.room, ask.spec) {
                 return None;
             }
             let offer = offer(session, seat)?;
@@ -336,6 +336,7 @@ pub(super) fn offer_of<'a>(
         descriptor: &entry.descriptor,
         running: u16::try_from(entry.runs.as_slice().len()).unwrap_or(u16::MAX),
         held: entry.held.as_slice(),
+        hosted: entry.hosted.as_slice(),
         kept: entry.kept.as_slice(),
         is_present: entry.absent.is_none(),
         credit: entry.credit(&session.params.capacity),

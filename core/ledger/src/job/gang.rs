@@ -16,7 +16,9 @@
 
 use tg_types::ids::{AccountId, JobId};
 use tg_types::job::NODES_PER_JOB_MAX;
-use tg_types::{Amount, DurationMs, Event, GpuAsk, JobSpec, JobStatus, NodeId, Reason, Tier, Work};
+use tg_types::{
+    Amount, DurationMs, Event, GpuAsk, HostPart, JobSpec, JobStatus, NodeId, Reason, Tier, Work,
+};
 
 use super::fleet::Fleet;
 use super::place;
@@ -30,6 +32,10 @@ use crate::totals::{Flow, Part};
 
 /// How long a gang waits before it comes first and nodes are held back for it.
 pub const GANG_PATIENCE: DurationMs = DurationMs::new(5 * DurationMs::MINUTE.get());
+
+/// From how many processors on, or how much memory, a job waits for much at once: several times
+/// what a usual command has.
+pub const HOST_MUCH: HostPart = HostPart { cpu_milli: 4_000, memory_mib: 1 << 14 };
 
 /// How long nodes are held back for a gang, before the others that wait have their turn: longer
 /// than most runs, so that what it lacks comes free, and not so long that one which waits for runs
@@ -61,14 +67,16 @@ pub(super) fn check_spec(spec: &JobSpec) -> Result<(), Reason> {
     }
 }
 
-/// Whether a job waits for so much at once that others would always be before it: several nodes, or
-/// several GPUs of one.
+/// Whether a job waits for so much at once that others would always be before it: several nodes,
+/// several GPUs of one, or much of its processors or memory.
 pub(super) fn is_listed(spec: &JobSpec) -> bool {
     let has_several = match spec.held_gpus() {
         GpuAsk::Whole { count } => count > 1,
         GpuAsk::Usual | GpuAsk::Part { .. } => false,
     };
-    spec.is_gang() || has_several
+    let HostPart { cpu_milli, memory_mib } = spec.needs.host;
+    let has_much = cpu_milli >= HOST_MUCH.cpu_milli || memory_mib >= HOST_MUCH.memory_mib;
+    spec.is_gang() || has_several || has_much
 }
 
 /// Lists a gang that waits.

@@ -1,12 +1,16 @@
-//! GPUs that runs hold. A run that asks for GPUs is given definite ones, or a definite part of one,
-//! when it is placed: they stand in the run and in its node's entry until the run ends, however it
-//! ends ([`NodeEntry::end_run`]). What is asked for is counted, and placements go by what usually
-//! comes.
+//! What runs hold of their machines. A run that asks for GPUs is given definite ones, or a definite
+//! part of one, when it is placed: they stand in the run and in its node's entry until the run
+//! ends, however it ends ([`NodeEntry::end_run`]). So does what it asks for of processors and
+//! memory, of which only the amount counts. What is asked for of GPUs is counted, and placements go
+//! by what usually comes.
 
 use tg_scheduler::GpuMix;
 use tg_scheduler::pace::DeviceClass;
 use tg_types::ids::{NodeId, Noun};
-use tg_types::{DeviceKind, GpuAsk, GpuSlices, HeldGpu, JobSpec, List, Reason, Work};
+use tg_types::node::SLOTS_MAX;
+use tg_types::{
+    DeviceKind, GpuAsk, GpuSlices, HeldGpu, HeldHost, HostPart, JobSpec, List, Reason, Work,
+};
 
 use super::fleet;
 use crate::entry::{Entry, entry};
@@ -21,6 +25,9 @@ const HELD_MAX: usize = 512;
 
 /// What the runs of a node hold of its GPUs.
 pub type HeldGpus = List<HeldGpu, 0, HELD_MAX>;
+
+/// What the runs of a node hold of its processors and memory: each once at most.
+pub type HeldHosts = List<HeldHost, 0, { SLOTS_MAX as usize }>;
 
 entry! {
     /// What is usually asked for of GPUs. There is one.
@@ -50,7 +57,11 @@ pub(super) fn check_spec(spec: &JobSpec) -> Result<(), Reason> {
     if !is_of_commands || !spec.needs.gpus.is_valid() {
         return Err(Reason::GpusWrong);
     }
-    if spec.promise.is_some() && is_holding(spec) {
+    let has_host = spec.needs.host != HostPart::NONE;
+    if has_host && !matches!(spec.work, Work::Opaque { .. }) {
+        return Err(Reason::HostWrong);
+    }
+    if spec.promise.is_some() && (is_holding(spec) || has_host) {
         return Err(Reason::PromiseNeedsSlot);
     }
     Ok(())
@@ -88,5 +99,10 @@ impl NodeEntry {
     /// What its runs hold without one of them, as if that had ended.
     pub(super) fn held_without(&self, job: &tg_types::JobId) -> Vec<HeldGpu> {
         self.held.as_slice().iter().filter(|held| held.job != *job).copied().collect()
+    }
+
+    /// The same of processors and memory.
+    pub(super) fn hosted_without(&self, job: &tg_types::JobId) -> Vec<HeldHost> {
+        self.hosted.as_slice().iter().filter(|held| held.job != *job).copied().collect()
     }
 }

@@ -309,10 +309,12 @@ fn fits(
     let Some(offer) = fleet::offer_of(session, *id, node, stake) else { return Ok(None) };
     let record = session.tables.nodes.at(node).zip(freed);
     let held = record.map(|(record, (job, _))| record.held_without(&job)).unwrap_or_default();
+    let hosted = record.map(|(record, (job, _))| record.hosted_without(&job)).unwrap_or_default();
     let offer = match freed {
         Some((_, freed)) => Offer {
             running: offer.running.saturating_sub(1),
             held: &held,
+            hosted: &hosted,
             stake_free: offer.stake_free.plus(freed).unwrap_or(Amount::CAP),
             ..offer
         },

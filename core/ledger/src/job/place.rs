@@ -363,7 +363,7 @@ pub(super) fn assign(
     // Only commands run as gangs.
     let asked =
         if entry.spec.is_gang() { price(&entry.spec, None, &record.descriptor) } else { None };
-    if !record.begin_run(*job, gpus.as_slice()) {
+    if !record.begin_run(*job, gpus.as_slice(), entry.spec.needs.host) {
         return Err(unknown().into());
     }
     session.tables.stakes.at_mut(stake).get_or_insert_default().expose(bond)?;

@@ -15,7 +15,7 @@ use tg_scheduler::slots::{KeptSlot, Span, busiest};
 use tg_types::gpu::{DEVICE_GONE, GpuPart, HeldGpu};
 use tg_types::ids::{AccountId, Hash32, JobId, NodeId, Noun, StateKey};
 use tg_types::{
-    Amount, Decode, DurationMs, Encode, GpuAsk, Height, JobStatus, Message, Tick, Tier,
+    Amount, Decode, DurationMs, Encode, GpuAsk, Height, HostPart, JobStatus, Message, Tick, Tier,
 };
 
 use crate::world::World;
@@ -301,6 +301,14 @@ impl Found {
         given.sort_unstable();
         listed.sort_unstable();
         assert_eq!(given, listed, "runs of {id} hold what they were given");
+        let part = |job: &JobId| (*job, self.jobs[job].spec.needs.host);
+        let asked = node.runs.as_slice().iter().map(part);
+        let mut asked: Vec<_> = asked.filter(|(_, part)| *part != HostPart::NONE).collect();
+        let hosted = node.hosted.as_slice().iter().map(|it| (it.job, it.part));
+        let mut hosted: Vec<_> = hosted.collect();
+        asked.sort_unstable();
+        hosted.sort_unstable();
+        assert_eq!(asked, hosted, "runs of {id} hold what they asked for of the machine");
         let there = held.iter().filter(|it| it.slice.device != DEVICE_GONE);
         let mut units: BTreeMap<(u8, u8), Vec<GpuPart>> = BTreeMap::new();
         for HeldGpu { slice, .. } in there {
@@ -425,7 +433,9 @@ impl Lists {
         assert_eq!(gangs.collect::<BTreeMap<_, _>>(), self.of(GANGS), "gangs know their places");
         let is_listed = |job: &JobEntry| {
             let has_several = matches!(job.spec.held_gpus(), GpuAsk::Whole { count: 2.. });
-            job.spec.is_gang() || has_several
+            let (host, much) = (job.spec.needs.host, tg_ledger::HOST_MUCH);
+            let has_much = host.cpu_milli >= much.cpu_milli || host.memory_mib >= much.memory_mib;
+            job.spec.is_gang() || has_several || has_much
         };
         let is_waiting = |job: &&JobEntry| is_listed(job) && job.queue_place.is_some();
         let waiting = found.jobs.values().filter(is_waiting).count();

@@ -204,6 +204,6 @@ fn state_of_a_fixed_history_stays_as_it_is() {
         bytes.extend_from_slice(entry);
     }
     let state = Hash32::new(sha256(&[&bytes]));
-    expect!["144 entries 81ab5210c10e1043e93e762cde7efd0a76cd218bb4fb806ad76dc7e8ca3cf820"]
+    expect!["144 entries 0eb62d4c1e98b1d115781a55c614a9fd59ca505866f4d79cc8e91dbac93d3475"]
         .assert_eq(&format!("{} entries {state}", world.view.len()));
 }

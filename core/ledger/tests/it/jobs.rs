@@ -12,6 +12,7 @@ mod drains;
 mod draws;
 mod gangs;
 pub(crate) mod gpus;
+mod hosts;
 mod keyless;
 mod limits;
 mod order;

@@ -88,6 +88,7 @@ pub(crate) fn descriptor(price: u64) -> NodeDescriptor {
     NodeDescriptor {
         region: "eu-north".parse().expect("a name"),
         devices: List::new(vec![device]).expect("one device"),
+        host: tg_types::HostPart::NONE,
         price_per_hour: units(price),
         price_per_tera: units(price),
         slots: 4,

@@ -38,6 +38,8 @@ pub(super) struct Traits {
     reliability: u8,
     bandwidth: u8,
     load: u8,
+    load_held: u8,
+    spare: u8,
     features: Features,
 }
 
@@ -197,6 +199,8 @@ impl Traits {
             reliability: offer.reliability,
             bandwidth: offer.bandwidth,
             load: offer.load,
+            load_held: offer.load_held,
+            spare: offer.spare,
             features: offer.features,
         }
     }
@@ -211,6 +215,8 @@ impl Traits {
             self.reliability,
             self.bandwidth,
             self.load,
+            self.load_held,
+            self.spare,
         ];
         let features = self.features.to_bytes().into_iter().map(u64::from);
         let features: Vec<u64> = features.collect();
@@ -231,17 +237,33 @@ impl Traits {
         worth::VALUE * steps.clamp(-worth::VALUE_STEPS, worth::VALUE_STEPS)
     }
 
-    /// What is lost because nodes stand away from the client or its data, or the rule that removes
-    /// them.
+    /// What is lost because nodes stand away from the client or its data, or have much left that
+    /// other tasks could use; or the rule that removes them.
     pub(super) fn away(&self, spec: &TaskSpec) -> Result<i32, Wait> {
         self.admit(spec)?;
+        Ok(self.far(spec) + self.loose(spec))
+    }
+
+    /// What is lost by the way to the client or its data.
+    fn far(&self, spec: &TaskSpec) -> i32 {
         let is_near = spec.near & 1_u64.checked_shl(self.region.into()).unwrap_or(0) != 0;
         let away = match (self.region == spec.home, is_near) {
             (true, _) => 0,
             (false, true) => worth::HOME / 2,
             (false, false) => worth::HOME,
         };
-        Ok(if spec.purpose == Purpose::Inference { 2 * away } else { away })
+        if spec.purpose == Purpose::Inference { 2 * away } else { away }
+    }
+
+    /// What a task that holds processors or memory loses where it fits loosely. Others that hold
+    /// theirs are no load to it, though [`Self::merit`] counts them: the fewer there are, the more
+    /// is taken off.
+    fn loose(&self, spec: &TaskSpec) -> i32 {
+        if !spec.packs {
+            return 0;
+        }
+        let others = worth::LOAD_MAX - self.load_held.min(worth::LOAD_MAX);
+        i32::from(worth::LOAD) * i32::from(others) + worth::SPARE * i32::from(self.spare)
     }
 
     /// The rules that hardware has no part in.
@@ -285,6 +307,10 @@ pub(super) mod worth {
     pub(in super::super) const BANDWIDTH: i16 = 1;
     /// One step more of load, against it.
     pub(in super::super) const LOAD: i16 = 2;
+    /// The most steps of load.
+    pub(in super::super) const LOAD_MAX: u8 = 7;
+    /// Half an octave more of processors and memory that are free, against it.
+    pub(in super::super) const SPARE: i32 = 1;
     /// The task's model or data is there already.
     pub(in super::super) const CACHED: i32 = 12;
 }
@@ -304,7 +330,8 @@ pub enum ScorePart {
     Reputation,
     /// How busy the node is.
     Load,
-    /// What a run leaves of GPUs for the tasks that usually come.
+    /// What a run leaves of GPUs for the tasks that usually come, and how tightly it fits into
+    /// what is free of processors and memory.
     Left,
 }
 
@@ -335,7 +362,7 @@ impl ScorePart {
 }
 
 /// The score of a place by its parts. What is left of a machine has a part in it only where runs
-/// hold GPUs: otherwise it is the same for all nodes of a market.
+/// hold GPUs, processors or memory: otherwise it is the same for all nodes of a market.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Score {
     tier: i32,
@@ -359,25 +386,26 @@ impl Score {
         if !hardware.suits(spec) {
             return None;
         }
-        let (build, away) = (Build::new(hardware, catalogue), traits.away(spec).ok()?);
+        traits.admit(spec).ok()?;
+        let build = Build::new(hardware, catalogue);
         let (reputation, load) = (
             worth::RELIABILITY * i16::from(traits.reliability),
             worth::LOAD * i16::from(traits.load),
         );
         Some(Self {
             tier: build.base(spec),
-            region: -away,
+            region: -traits.far(spec),
             price: traits.value().into(),
             speed: build.worth_of(paces),
             reputation: reputation.into(),
             load: -i32::from(load),
-            left: 0,
+            left: -traits.loose(spec),
         })
     }
 
     /// With what is left of the machine.
     pub(crate) fn leaving(self, left: i16) -> Self {
-        Self { left: left.into(), ..self }
+        Self { left: self.left + i32::from(left), ..self }
     }
 
     /// One part.

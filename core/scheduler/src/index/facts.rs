@@ -60,6 +60,10 @@ wire! {
         pub bandwidth: u8,
         /// How loaded or hot it is, 0 to 7.
         pub load: u8,
+        /// What of that is by tasks that hold processors or memory, 0 to 7.
+        pub load_held: u8,
+        /// How much of processors and memory is free, in half octaves, 0 to 31.
+        pub spare: u8,
         /// Whether it takes tasks now.
         pub is_open: bool,
         /// Models and data that it keeps.
@@ -124,6 +128,8 @@ wire! {
         pub near: u64,
         /// The model or data it uses; 0 for none.
         pub data: u64,
+        /// Whether it holds processors or memory, and goes where little is left of them.
+        pub packs: bool,
         /// Owners that may not run it.
         pub excluded: Keys,
     }
@@ -329,6 +335,7 @@ mod most {
     pub(super) const BANDWIDTH: u8 = 7;
     pub(super) const LOAD: u8 = 7;
     pub(super) const STEP: u8 = 63;
+    pub(super) const SPARE: u8 = crate::host::SPARE_MAX;
 }
 
 impl NodeOffer {
@@ -338,6 +345,8 @@ impl NodeOffer {
             && self.reliability <= most::RELIABILITY
             && self.bandwidth <= most::BANDWIDTH
             && self.load <= most::LOAD
+            && self.load_held <= self.load
+            && self.spare <= most::SPARE
             && self.speed <= most::STEP
             && self.price <= most::STEP
             && usize::from(self.count) <= GPUS_MAX

@@ -59,7 +59,9 @@ impl Draws {
             price: self.of(&[8, 10, 12]),
             reliability: self.of(&[9, 15]),
             bandwidth: self.below(3) as u8,
-            load: self.of(&[0, 0, 3]),
+            load: self.of(&[3, 3, 5]),
+            load_held: self.of(&[0, 0, 1, 3]),
+            spare: self.of(&[0, 7, 31]),
             is_open: self.below(10) > 0,
             cached: Keys::new([1 + self.below(3)]),
         }
@@ -88,6 +90,7 @@ impl Draws {
             purpose: self.of(&[Purpose::Inference, Purpose::Batch, Purpose::Training]),
             home: self.of(&[0, 1]),
             near: self.of(&[0, 0b10, 0xff]),
+            packs: self.below(2) > 0,
             data: self.of(&[0, 0, 2]),
             excluded: self
                 .of(&[None, None, Some(1)])
@@ -386,6 +389,7 @@ fn plain_task(gpus: u8) -> TaskSpec {
         purpose: Purpose::Batch,
         home: 0,
         near: 0,
+        packs: false,
         data: 0,
         excluded: Keys::default(),
     }

@@ -105,9 +105,11 @@ impl Contest<'_> {
                 | Rule::Features
                 | Rule::Memory
                 | Rule::Count
+                | Rule::Host
                 | Rule::Busy
                 | Rule::Gpus
                 | Rule::Part
+                | Rule::Room
                 | Rule::Kept
                 | Rule::Closing,
             ) => None,

@@ -3,13 +3,14 @@
 use super::{Found, GpuMix, Market, Names, quarter_octaves};
 use crate::catalogue::UNLISTED;
 use crate::pace::{DeviceClass, Forecast, Lesson, Level, Paces};
-use crate::tests::{ask, descriptor, device, name, offer, owner, proved, spec};
+use crate::tests::{ask, descriptor, device, name, offer, owner, proved, random_host, spec};
 use crate::{Ask, Credit, Meter, Offer, Pricing, fit};
 use arbtest::arbitrary::{Result, Unstructured};
 use std::sync::LazyLock;
 use tg_types::{
-    Amount, Bps, Device, DeviceKind, DurationMs, Features, GpuAsk, Hash32, HeldGpu, JobId, JobSpec,
-    List, MigSlices, NodeDescriptor, ProgramFacts, Proved, RegionAsk, Sharing, Work,
+    Amount, Bps, Device, DeviceKind, DurationMs, Features, GpuAsk, Hash32, HeldGpu, HeldHost,
+    HostPart, JobId, JobSpec, List, MigSlices, NodeDescriptor, ProgramFacts, Proved, RegionAsk,
+    Sharing, Work,
 };
 
 /// Nothing is known of times.
@@ -72,6 +73,37 @@ fn node_in_the_home_region_wins_then_one_near_it() {
     let mut both = offers[1..].to_vec();
     both.push(offer(9, &dear));
     assert_eq!(counts(Some("eu-de"), &both), [0, 100, 0, 0], "an octave of price counts more");
+}
+
+/// Goal: runs that hold processors and memory go where they fit most tightly, so that much stays
+/// together elsewhere; those that hold none spread as before. Method: machines of two sizes, one of
+/// which has a run that holds a part of it.
+#[test]
+fn runs_that_hold_processors_are_packed() {
+    let machine = |cpu_milli, memory_mib| {
+        let same = descriptor(device(DeviceKind::Cpu, "epyc", 64_000), 500);
+        NodeDescriptor { host: HostPart { cpu_milli, memory_mib }, slots: 4, ..same }
+    };
+    let (small, large) = (machine(8_000, 16_384), machine(64_000, 262_144));
+    let silent = machine(0, 0);
+    let part = |cpu_milli| HostPart { cpu_milli, memory_mib: cpu_milli * 2 };
+    let hosted = [HeldHost { job: JobId::new([1; 32]), part: part(3_000) }];
+    let used = Offer { running: 1, hosted: &hosted, ..offer(2, &small) };
+    let all = [offer(1, &small), used, offer(3, &large), offer(4, &silent)];
+    let counts = |cpu_milli, offers: &[Offer<'_>]| {
+        let mut spec = spec();
+        spec.needs.host = part(cpu_milli);
+        drawn(offers, &spec, 100)
+    };
+    assert_eq!(counts(5_000, &all), [0, 100, 0, 0], "what is left there is just enough");
+    assert_eq!(counts(6_000, &all), [100, 0, 0, 0], "the small one, which is free");
+    assert_eq!(counts(9_000, &all), [0, 0, 100, 0], "the large one, which counts what it has");
+    assert_eq!(counts(70_000, &all), [0, 0, 0, 100], "who says nothing takes all");
+    let crowded = Offer { running: 3, hosted: &hosted, ..offer(5, &small) };
+    let spread = counts(1_000, &[offer(1, &small), crowded]);
+    assert_eq!(spread, [100, 0], "runs that hold nothing are a load to it");
+    let slots = drawn(&[offer(1, &small), used], &spec(), 100);
+    assert_eq!(slots, [100, 0], "who holds nothing goes where fewer run");
 }
 
 /// Goal: jobs of one kind spread over equal nodes. Method: draws with many numbers.
@@ -192,6 +224,7 @@ pub(super) struct Drawn {
     owner: u8,
     running: u16,
     held: Vec<HeldGpu>,
+    hosted: Vec<HeldHost>,
     is_present: bool,
 }
 
@@ -225,8 +258,9 @@ pub(super) fn random_node(u: &mut Unstructured<'_>) -> Result<Drawn> {
     node.region = name(u.choose(&REGIONS[..3])?);
     node.is_open = u.ratio(9, 10)?;
     let (owner, running) = (u.int_in_range(1..=4)?, u.int_in_range(0..=2)?);
-    let (held, is_present) = (Vec::new(), u.ratio(9, 10)?);
-    Ok(Drawn { descriptor: node, shown, owner, running, held, is_present })
+    node.host = random_host(u)?;
+    let (held, hosted, is_present) = (Vec::new(), Vec::new(), u.ratio(9, 10)?);
+    Ok(Drawn { descriptor: node, shown, owner, running, held, hosted, is_present })
 }
 
 pub(super) fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<ProgramFacts>)> {
@@ -253,6 +287,9 @@ pub(super) fn random_job(u: &mut Unstructured<'_>) -> Result<(JobSpec, Option<Pr
             1 => GpuAsk::Whole { count: u.int_in_range(1..=3)? },
             _ => GpuAsk::Part { steps: u.int_in_range(1..=19)?, may_share: u.arbitrary()? },
         };
+    }
+    if matches!(spec.work, Work::Opaque { .. }) {
+        spec.needs.host = random_host(u)?;
     }
     let multiply_adds = *u.choose(&[0, 1, 1_000_000_000_000])?;
     let facts = ProgramFacts { id, multiply_adds, operations: 1, elements: 0 };
@@ -349,6 +386,9 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
             let job = JobId::new([0; 32]);
             let held = slices.into_iter().map(|slice| HeldGpu { job, slice });
             nodes[place].held.extend(held);
+            let part = spec.needs.host;
+            let hosted = (part != HostPart::NONE).then_some(HeldHost { job, part });
+            nodes[place].hosted.extend(hosted);
             nodes[place].running += 1;
             stakes[usize::from(nodes[place].owner)] -= 20_000;
             for (place, node) in nodes.iter().enumerate() {
@@ -412,6 +452,7 @@ pub(super) fn offer_of<'a>(node: &'a Drawn, stakes: &[u64; 5]) -> Offer<'a> {
     Offer {
         running: node.running,
         held: &node.held,
+        hosted: &node.hosted,
         is_present: node.is_present,
         credit: node.shown.as_deref().map_or(Credit::Claims, Credit::Shown),
         stake_free: Amount::constant(stakes[usize::from(node.owner)]),

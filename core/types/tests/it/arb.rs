@@ -9,8 +9,8 @@ use tg_types::tx::{
 use tg_types::{
     AccountId, Address, Amount, BlockReceipt, Bps, Bytes, ChainId, CheckAnswer, CheckpointPlan,
     CheckpointRef, Device, DeviceKind, DurationMs, Event, Features, GenesisHash, Hash32, Header,
-    HeaderDigest, Height, IdempotencyId, JobId, JobParams, JobSpec, JobStatus, KeyEscrow, Kind,
-    List, Message, Name, Needs, NodeDescriptor, NodeId, Noun, PackageRef, Params, PublicKey,
+    HeaderDigest, Height, HostPart, IdempotencyId, JobId, JobParams, JobSpec, JobStatus, KeyEscrow,
+    Kind, List, Message, Name, Needs, NodeDescriptor, NodeId, Noun, PackageRef, Params, PublicKey,
     Reason, Receipt, RegionAsk, ResultKey, RunFailure, RunResult, SeatSignature, SeatSignatures,
     SecretKey, SecretWeights, ShownBy, Signature, StateKey, Status, Tick, Tier, TxId, Voucher,
     Work,
@@ -129,9 +129,11 @@ arb_from! {
         1 => Self::Whole { count: u.arbitrary()? },
         _ => Self::Part { steps: u.arbitrary()?, may_share: u.arbitrary()? },
     };
+    HostPart: u => Self { cpu_milli: u.arbitrary()?, memory_mib: u.arbitrary()? };
     NodeDescriptor: u => Self {
         region: Name::arb(u)?,
         devices: List::arb(u)?,
+        host: HostPart::arb(u)?,
         price_per_hour: Amount::arb(u)?,
         price_per_tera: Amount::arb(u)?,
         slots: u.arbitrary()?,
@@ -156,6 +158,7 @@ arb_from! {
         features: Features::arb(u)?,
         region: RegionAsk::arb(u)?,
         gpus: GpuAsk::arb(u)?,
+        host: HostPart::arb(u)?,
     };
     ResultKey: u => Self { nonce: Arb::arb(u)?, hash: Hash32::arb(u)? };
     Message: u => *u.choose(&[Self::Inputs, Self::Result])?;

@@ -8,10 +8,10 @@ use tg_types::tx::{
 };
 use tg_types::{
     AccountId, Amount, Bytes, CheckAnswer, CheckpointRef, Decode, Device, DeviceKind, DurationMs,
-    Encode, Features, Hash32, Header, Height, IdempotencyId, JobId, JobSpec, KeyError, KeyEscrow,
-    List, Message, Name, Needs, NodeDescriptor, NodeId, PackageRef, Receipt, RegionAsk, ResultKey,
-    RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights, Signature,
-    Tick, Tier, Voucher, Vouchers, Work,
+    Encode, Features, Hash32, Header, Height, HostPart, IdempotencyId, JobId, JobSpec, KeyError,
+    KeyEscrow, List, Message, Name, Needs, NodeDescriptor, NodeId, PackageRef, Receipt, RegionAsk,
+    ResultKey, RunFailure, RunResult, SeatSignature, SeatSignatures, SecretKey, SecretWeights,
+    Signature, Tick, Tier, Voucher, Vouchers, Work,
 };
 use tg_types::{GpuAsk, MigSlices, Sharing};
 
@@ -102,6 +102,7 @@ fn large_descriptor() -> NodeDescriptor {
     NodeDescriptor {
         region: long_name(),
         devices: List::new(vec![device; 16]).expect("16 devices"),
+        host: HostPart { cpu_milli: u32::MAX, memory_mib: u32::MAX },
         price_per_hour: Amount::CAP,
         price_per_tera: Amount::CAP,
         slots: 64,
@@ -130,6 +131,7 @@ fn large_spec() -> JobSpec {
             features: Features::NONE,
             region: RegionAsk::Only { region: long_name() },
             gpus: GpuAsk::Part { steps: 1, may_share: true },
+            host: HostPart { cpu_milli: u32::MAX, memory_mib: u32::MAX },
         },
         tier: Tier::Redundant { replicas: 4 },
         pay: Amount::CAP,

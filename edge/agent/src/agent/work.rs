@@ -365,6 +365,7 @@ pub(crate) async fn run(
                 member: entry.rank_of(&node).map(|rank| (rank, entry.spec.nodes)),
                 result_key: entry.spec.result_key.hash,
                 wall: wall.saturating_sub(asked.elapsed()),
+                host: entry.spec.needs.host,
                 gpu: seat.as_ref().map(Seat::access),
             };
             let saving = Saving { job, entry: &entry, task, key: content.key, reports };

@@ -60,6 +60,7 @@ pub(crate) fn candidate(slots: u16, running: u8) -> Candidate {
         descriptor: NodeDescriptor {
             region: "eu".parse().expect("a name"),
             devices: List::new(vec![device()]).expect("one"),
+            host: tg_types::HostPart::NONE,
             price_per_hour: Amount::constant(1),
             price_per_tera: Amount::constant(1),
             slots,
@@ -71,6 +72,7 @@ pub(crate) fn candidate(slots: u16, running: u8) -> Candidate {
         runs: List::new(runs).expect("few"),
         drains: None,
         held: List::default(),
+        hosted: List::default(),
         kept: List::default(),
         checks: 0,
         absent: None,

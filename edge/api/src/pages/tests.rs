@@ -83,6 +83,8 @@ fn listed_node() -> ListedNode {
             slots: 4,
             running: 1,
             held: Vec::new(),
+            host: None,
+            hosted: Vec::new(),
             kept: 1,
             checking: 0,
             open: true,

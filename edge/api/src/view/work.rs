@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tg_ledger::{Check, CheckState, Draw, JobEntry, NodeEntry, Run, RunState};
 use tg_types::gpu::DEVICE_GONE;
 use tg_types::{
-    AccountId, DeviceKind, DurationMs, Event, Extent, Hash32, HeldGpu, JobId, JobStatus, Name,
-    NodeId, Reason, RunResult, Sharing, ShownBy, Tick, Work,
+    AccountId, DeviceKind, DurationMs, Event, Extent, Hash32, HeldGpu, HeldHost, HostPart, JobId,
+    JobStatus, Name, NodeId, Reason, RunResult, Sharing, ShownBy, Tick, Work,
 };
 
 /// Equal devices of a node.
@@ -70,6 +70,40 @@ impl From<&HeldGpu> for HeldView {
     }
 }
 
+/// So much of a machine's processors and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostView {
+    /// Thousandths of a processor.
+    pub cpu_milli: u32,
+    /// Memory.
+    pub memory_mib: u32,
+}
+
+impl HostView {
+    /// The same; `None` if nothing is said.
+    fn of(part: HostPart) -> Option<Self> {
+        let HostPart { cpu_milli, memory_mib } = part;
+        (part != HostPart::NONE).then_some(Self { cpu_milli, memory_mib })
+    }
+}
+
+/// What a run holds of a node's processors and memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostedView {
+    /// The run, by its job.
+    pub job: Text<JobId>,
+    /// What it holds, in words.
+    pub part: String,
+}
+
+impl From<&HeldHost> for HostedView {
+    fn from(held: &HeldHost) -> Self {
+        Self { job: Text(held.job), part: held.part.to_string() }
+    }
+}
+
 /// A registered node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -95,6 +129,12 @@ pub struct NodeView {
     /// What these hold of its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldView>,
+    /// The processors and the memory that runs may hold, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostView>,
+    /// What they hold of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosted: Vec<HostedView>,
     /// How many it keeps for promised jobs.
     #[serde(default)]
     pub kept: u64,
@@ -139,6 +179,8 @@ impl From<&NodeEntry> for NodeView {
             slots: offer.slots,
             running: super::length(entry.runs.as_slice()),
             held: entry.held.as_slice().iter().map(HeldView::from).collect(),
+            host: HostView::of(offer.host),
+            hosted: entry.hosted.as_slice().iter().map(HostedView::from).collect(),
             kept: super::length(entry.kept.as_slice()),
             checking: entry.checks,
             open: offer.is_open,

@@ -124,6 +124,7 @@ mod tests {
             descriptor: NodeDescriptor {
                 region: name("here"),
                 devices: List::new(kinds.iter().map(device).collect()).expect("devices"),
+                host: tg_types::HostPart::NONE,
                 price_per_hour: Amount::ZERO,
                 price_per_tera: Amount::ZERO,
                 slots: 1,
@@ -135,6 +136,7 @@ mod tests {
             runs: List::default(),
             drains: None,
             held: List::default(),
+            hosted: List::default(),
             kept: List::default(),
             checks: 0,
             absent: None,

@@ -78,6 +78,7 @@ fn register(world: &World) -> NodeId {
     let descriptor = NodeDescriptor {
         region: REGION.parse().expect("printable"),
         devices: List::new(vec![device]).expect("one"),
+        host: tg_types::HostPart::NONE,
         price_per_hour: Amount::new(1_000).expect("small"),
         price_per_tera: Amount::new(1_000).expect("small"),
         slots: 1,

@@ -62,6 +62,7 @@ impl Party {
         let descriptor = NodeDescriptor {
             region: "nowhere".parse().expect("a name"),
             devices: List::new(vec![device]).expect("one device"),
+            host: tg_types::HostPart::NONE,
             price_per_hour: Amount::ZERO,
             price_per_tera: Amount::ZERO,
             slots: SLOTS,

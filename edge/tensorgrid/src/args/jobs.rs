@@ -63,10 +63,12 @@ pub(crate) struct JobOptions {
     /// A GPU, or a part of one, with at least this memory, such as 16GB
     #[arg(long, value_name = "SIZE")]
     pub(crate) vram: Option<Size>,
-    /// Memory that is needed, such as 512MB; a command or float model gets no more
+    /// Memory that is needed, such as 512MB; a command or float model holds as much of its machine
+    /// while it runs, and gets no more
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
-    /// Processors of a command or float model, such as 0.5 or 4
+    /// Processors that a command or float model holds while it runs, such as 0.5 or 4; it gets no
+    /// more
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<Cpus>,
     /// What a command may write, such as 100MB

@@ -3,9 +3,10 @@
 use crate::work::machine::GpuChoice;
 use clap::Args;
 use std::{path::PathBuf, str::FromStr};
+use tg_jobfile::{Cpus, Size};
 use tg_provider::hours::Hours;
 use tg_provider::power::{PowerPrice, PriceError, TgridRate};
-use tg_types::{Amount, ChainId, Name};
+use tg_types::{Amount, ChainId, HostPart, Name};
 
 /// `provide`
 #[derive(Clone, Debug, Args)]
@@ -45,6 +46,12 @@ pub(crate) struct ProvideArguments {
     /// Runs at once; unless stated one for each GPU that is offered, or 4 if there is none
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) slots: Option<u16>,
+    /// Processors that commands may hold at once, such as 8; all of the machine unless given
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<Cpus>,
+    /// Memory that commands may hold at once, such as 48GB; all of the machine unless given
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<Size>,
     /// What to put at stake, in TGRID: a node is given work as far as its stake covers it
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     pub(crate) stake: Amount,
@@ -66,6 +73,16 @@ pub(crate) struct ProvideArguments {
     /// NVIDIA's management library, if it is not where it usually is
     #[arg(long, value_name = "FILE")]
     pub(crate) nvml_library: Option<PathBuf>,
+}
+
+impl ProvideArguments {
+    /// The most of the machine that commands may hold, as far as its owner says so.
+    pub(crate) fn host(&self) -> HostPart {
+        HostPart {
+            cpu_milli: self.cpus.map_or(0, Cpus::thousandths),
+            memory_mib: self.memory.map_or(0, Size::mib_ceil),
+        }
+    }
 }
 
 /// `doctor`

@@ -36,8 +36,8 @@ use tg_net::RelaySettings;
 use tg_tensor::{Model, Tensor};
 use tg_types::node::SLOTS_MAX;
 use tg_types::{
-    Amount, Decode as _, DurationMs, Event, Features, JobId, JobStatus, Lane, Needs, Params,
-    SecretKey, Tier,
+    Amount, Decode as _, DurationMs, Event, Features, HostPart, JobId, JobStatus, Lane, Needs,
+    Params, SecretKey, Tier,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -219,6 +219,7 @@ impl Bench {
                 price_per_hour: machine::PRICE_PER_HOUR,
                 price_per_tera: machine::PRICE_PER_TERA,
                 slots: SLOTS_MAX,
+                host: HostPart::NONE,
             };
             let devices = machine::devices(&catalogue, &GpuChoice::None, PROVIDERS, Features::NONE);
             let descriptor = terms.with(devices, true).map_err(|_| story::StoryError::NoDevice)?;

@@ -10,8 +10,8 @@ use serde::Serialize;
 use tg_api::{
     document::NetworkWord,
     rpc::{ListedNode, StatusAnswer, ValidatorAnswer},
-    view::HeldView,
     view::TotalsView,
+    view::{HeldView, HostedView},
     words::{NOT_ASKED, WHAT_IS_PROVED, kib},
 };
 
@@ -130,7 +130,7 @@ fn members_text(members: &Members) -> String {
     text
 }
 
-/// What runs hold of GPUs, a line for each.
+/// What runs hold of GPUs, processors and memory, a line for each.
 fn held_text(nodes: &[ListedNode]) -> String {
     let mut rows = Vec::new();
     for listed in nodes {
@@ -140,9 +140,13 @@ fn held_text(nodes: &[ListedNode]) -> String {
             let gpu = format!("{model}, number {unit}");
             rows.push([listed.id.to_string(), gpu, part.clone(), job.to_string()]);
         }
+        for HostedView { job, part } in &listed.node.hosted {
+            let machine = "machine".to_owned();
+            rows.push([listed.id.to_string(), machine, part.clone(), job.to_string()]);
+        }
     }
     if rows.is_empty() {
         return String::new();
     }
-    format!("\n\n{}\n", table(["node", "gpu", "held", "job"], &rows))
+    format!("\n\n{}\n", table(["node", "of", "held", "job"], &rows))
 }

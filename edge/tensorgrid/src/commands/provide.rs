@@ -276,6 +276,7 @@ impl Watch {
             price_per_hour: arguments.min_price,
             price_per_tera: arguments.tera_price,
             slots: arguments.slots.unwrap_or_else(|| machine::slots(&devices)),
+            host: machine::host(&devices, arguments.host()),
         };
         let offer = terms.with(devices, is_open);
         let hint = "`tensorgrid doctor` says what was found";
@@ -452,6 +453,7 @@ mod tests {
         let old = NodeDescriptor {
             region: "here".parse().expect("a name"),
             devices: List::new(vec![device(Features::NONE)]).expect("few"),
+            host: tg_types::HostPart::NONE,
             price_per_hour: Amount::ZERO,
             price_per_tera: Amount::ZERO,
             slots: 1,

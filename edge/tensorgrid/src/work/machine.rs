@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use tg_agent::agent::{DeviceAccess, GpuPlace};
 use tg_agent::task_run::Workshop;
 use tg_provider::devices::{Access, Catalogue, DetectSettings, GpuPlace as Place};
 use tg_sandbox::{Sandbox, SandboxError};
 use tg_types::node::SLOTS_MAX;
-use tg_types::{Amount, BoundError, Device, DeviceKind, Features, List, Name, NodeDescriptor};
+use tg_types::{
+    Amount, BoundError, Device, DeviceKind, Features, HostPart, List, Name, NodeDescriptor,
+};
 
 /// What an hour of a node costs unless its owner says otherwise.
 pub(crate) const PRICE_PER_HOUR: Amount = Amount::constant(100_000_000);
@@ -159,6 +162,15 @@ pub(crate) fn devices(
     chosen
 }
 
+/// The processors and the memory of this machine, as far as its owner lets commands hold them.
+/// Nodes that share a machine say nothing of either: neither is theirs alone.
+pub(crate) fn host(devices: &[Device], most: HostPart) -> HostPart {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let cpu_milli = u32::try_from(processors).unwrap_or(u32::MAX).saturating_mul(1_000);
+    let cpu = devices.iter().find(|device| device.kind == DeviceKind::Cpu);
+    HostPart { cpu_milli, memory_mib: cpu.map_or(0, |cpu| cpu.memory_mib) }.at_most(most)
+}
+
 /// What a node of this machine offers.
 #[derive(Clone, Debug)]
 pub(crate) struct OfferTerms {
@@ -170,6 +182,8 @@ pub(crate) struct OfferTerms {
     pub(crate) price_per_tera: Amount,
     /// Runs at once.
     pub(crate) slots: u16,
+    /// Processors and memory that runs may hold.
+    pub(crate) host: HostPart,
 }
 
 impl OfferTerms {
@@ -182,6 +196,7 @@ impl OfferTerms {
         Ok(NodeDescriptor {
             region: self.region.clone(),
             devices: List::new(devices)?,
+            host: self.host,
             price_per_hour: self.price_per_hour,
             price_per_tera: self.price_per_tera,
             slots: self.slots.min(SLOTS_MAX),

@@ -22,7 +22,8 @@ use tg_ledger::{JobEntry, keys};
 use tg_onnx::{Choices, Source};
 use tg_tensor::{Array, Data, Model, Tensor};
 use tg_types::{
-    AccountId, Amount, DurationMs, Event, Hash32, JobId, JobStatus, Needs, NodeId, SecretKey, Tier,
+    AccountId, Amount, DurationMs, Event, Hash32, HostPart, JobId, JobStatus, Needs, NodeId,
+    SecretKey, Tier,
 };
 
 /// A classifier of drawn digits, made by `fixtures/digits/make_digits.py`.
@@ -163,6 +164,7 @@ pub(crate) async fn providers(
             price_per_hour,
             price_per_tera,
             slots: SLOTS,
+            host: HostPart::NONE,
         };
         let gpus = if number == 0 { GpuChoice::All } else { GpuChoice::None };
         let devices = machine::devices(&catalogue, &gpus, PROVIDERS, features);

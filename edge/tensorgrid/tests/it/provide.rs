@@ -286,6 +286,7 @@ fn impossible_jobs_say_why_they_wait() {
         (vec!["--vram", "80GB"], "kind", "accept"),
         (vec!["--memory", "4000GB"], "memory", "of memory at most"),
         (vec!["--feature", "tensor-cores"], "features", "ask for"),
+        (vec!["--cpus", "1000"], "host", "of a machine at most"),
     ];
     for (needs, rule, change) in impossible {
         let run = [&["--json", "run", "--detach"][..], &needs, &["--", "true"]].concat();

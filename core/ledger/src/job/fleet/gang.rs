@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tg_scheduler::{Ask, Found, Nearness, fit, fit_when_idle, steps_of};
 use tg_types::bounded::Name;
 use tg_types::ids::{AccountId, JobId};
-use tg_types::{JobSpec, Needs, RegionAsk};
+use tg_types::{HostPart, JobSpec, Needs, RegionAsk};
 
 use super::{Fleet, asked, draw, offer, stake_free};
 use crate::job::place::{excluded, run_bond};
@@ -28,15 +28,20 @@ pub(super) struct Hold {
     places: BTreeSet<usize>,
     /// Whether it holds GPUs.
     has_gpus: bool,
+    /// Whether it holds processors or memory.
+    has_host: bool,
     /// Whether the job that is looked at comes later.
     pub(super) is_respected: bool,
 }
 
 impl Hold {
     /// Whether a node with so much room is not there for the job that is looked at, which may hold
-    /// GPUs too: those come free one by one, and several at once only if nobody takes them.
-    pub(super) fn keeps(&self, place: usize, room: usize, is_holding: bool) -> bool {
-        let is_kept = room <= 1 || (self.has_gpus && is_holding);
+    /// the same too: GPUs, processors and memory come free one by one, and much at once only if
+    /// nobody takes them.
+    pub(super) fn keeps(&self, place: usize, room: usize, spec: &JobSpec) -> bool {
+        let takes_gpus = self.has_gpus && gpus::is_holding(spec);
+        let takes_host = self.has_host && spec.needs.host != HostPart::NONE;
+        let is_kept = room <= 1 || takes_gpus || takes_host;
         self.is_respected && is_kept && self.places.contains(&place)
     }
 }
@@ -180,7 +185,8 @@ impl Fleet {
         let is_possible = places.len() == wanted;
         if is_possible {
             let (key, has_gpus) = (entry.queue_key(), gpus::is_holding(spec));
-            self.hold = Hold { key, places, has_gpus, is_respected: false };
+            let has_host = spec.needs.host != HostPart::NONE;
+            self.hold = Hold { key, places, has_gpus, has_host, is_respected: false };
         }
         is_possible
     }

@@ -5,8 +5,8 @@ use tg_ledger::{JobEntry, ListHead, ListOf, QueueRow, excluded, keys, run_bond, 
 use tg_scheduler::{Ask, Offer, fit};
 use tg_types::node::DEVICES_MAX;
 use tg_types::{
-    AccountId, Action, Bps, CheckedTx, JobId, JobSpec, JobStatus, List, NetworkKind,
-    NodeDescriptor, Noun, RegionAsk, StepJudge as _, Tier, Work,
+    AccountId, Action, Bps, CheckedTx, Hash32, HostPart, JobId, JobSpec, JobStatus, List,
+    NetworkKind, NodeDescriptor, Noun, RegionAsk, StepJudge as _, Tier, Work,
 };
 
 use crate::fleet::*;
@@ -104,6 +104,7 @@ fn any_node(u: &mut Unstructured<'_>) -> Result<NodeDescriptor> {
         region: u.choose(&["north", "south"])?.parse().expect("a name"),
         slots: u.int_in_range(1..=3)?,
         is_open: u.ratio(9, 10)?,
+        host: HostPart { cpu_milli: *u.choose(&[0, 1_000, 2_000])?, memory_mib: 0 },
         ..offer(u.int_in_range(1..=12_000)?)
     })
 }
@@ -116,6 +117,10 @@ fn any_job(u: &mut Unstructured<'_>) -> Result<JobSpec> {
         spec.needs.region = RegionAsk::Only { region };
     }
     spec.needs.memory_mib_min = *u.choose(&[0, 1_024, 1_025])?;
+    if tier == Tier::Trusted && u.arbitrary()? {
+        spec.work = Work::Opaque { task: Hash32::new([1; 32]) };
+        spec.needs.host.cpu_milli = *u.choose(&[0, 500, 1_500])?;
+    }
     Ok(spec)
 }
 
@@ -139,6 +144,7 @@ fn could_run(world: &World, entry: &JobEntry, id: &[u8; 32]) -> bool {
         descriptor: &node.descriptor,
         running: u16::try_from(node.runs.as_slice().len()).expect("few"),
         held: node.held.as_slice(),
+        hosted: node.hosted.as_slice(),
         kept: node.kept.as_slice(),
         is_present: node.absent.is_none(),
         credit: node.credit(&params.capacity),

@@ -650,7 +650,7 @@ const EXPECTED: [Reason; 54] = [
 #[test]
 fn histories_of_jobs_see_everything() {
     let mut happened = Happened::new();
-    for part in fixed_bytes("jobs", 20 << 11).chunks(1 << 11) {
+    for part in fixed_bytes("work", 20 << 11).chunks(1 << 11) {
         for (reason, count) in any_history(&mut Unstructured::new(part)).expect("bytes suffice") {
             *happened.entry(reason).or_default() += count;
         }

@@ -216,6 +216,8 @@ fn offer(gpus: u32) -> NodeOffer {
         reliability: 0,
         bandwidth: 0,
         load: 0,
+        load_held: 0,
+        spare: 0,
         is_open: true,
         cached: Keys::default(),
     }
@@ -242,6 +244,7 @@ fn spec(milli: u16) -> TaskSpec {
         purpose: Purpose::Batch,
         home: 0,
         near: 0,
+        packs: false,
         data: 0,
         excluded: Keys::default(),
     }

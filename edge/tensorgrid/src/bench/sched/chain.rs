@@ -345,6 +345,7 @@ fn registered(number: u32, owner: &SecretKey, domain: &Domain) -> Action {
     let descriptor = NodeDescriptor {
         region: REGIONS[place / MODELS.len() % REGIONS.len()].parse().expect("a name"),
         devices: List::new(vec![device]).expect("one device"),
+        host: tg_types::HostPart::NONE,
         price_per_hour: price(1_000),
         price_per_tera: price(1_000),
         slots: SLOTS,

@@ -174,6 +174,8 @@ impl Workload {
             reliability: 15 - draws.byte(4) - if is_farm { 0 } else { draws.byte(6) },
             bandwidth: if is_farm { 5 + draws.byte(3) } else { 1 + draws.byte(4) },
             load: if draws.percent(80) { 0 } else { draws.byte(4) },
+            load_held: 0,
+            spare: 0,
             is_open: true,
             cached: Keys::new(cached),
         };
@@ -257,6 +259,7 @@ fn kind(catalogue: &Catalogue, draws: &mut Draws) -> TaskSpec {
         purpose,
         home: draws.byte(REGIONS),
         near: 0,
+        packs: false,
         data: 0,
         excluded: Keys::default(),
     };

@@ -25,7 +25,9 @@ use tg_jobfile::{
 };
 use tg_tensor::{Model, Tensor};
 use tg_types::checkpoint::CHECKPOINT_EVERY_MIN;
-use tg_types::{Amount, DeviceKind, DurationMs, Features, GpuAsk, Needs, RegionAsk, Tick, Tier};
+use tg_types::{
+    Amount, DeviceKind, DurationMs, Features, GpuAsk, HostPart, Needs, RegionAsk, Tick, Tier,
+};
 
 /// How long a run may take unless something else is asked for.
 const RUN_MAX: DurationMs = DurationMs::MINUTE;
@@ -187,6 +189,7 @@ impl Plan {
             features: options.feature.iter().fold(features, |all, one| all.with(*one)),
             region: region(options),
             gpus,
+            host: host(options.cpus, options.memory),
         };
         let plan = Self {
             what,
@@ -253,6 +256,7 @@ impl Plan {
     /// Refuses what the ledger would refuse, with a better hint.
     fn checked(mut self, public: Option<Public>) -> Result<Self, Failure> {
         self.needs = gpu_needs::named(self.needs)?;
+        self.needs.host = self.held_host();
         self.check_promise()?;
         self.check_checkpoint()?;
         gang::check(&self)?;
@@ -278,6 +282,16 @@ impl Plan {
                 "a command has no meaning that others could recompute",
                 "use --verify none or redundant:2, or import a model and run that",
             )),
+        }
+    }
+
+    /// What a run holds of its machine. Tensor programs hold nothing, and neither does what is
+    /// promised: nodes keep slots for that, and its limits are all that it has.
+    fn held_host(&self) -> HostPart {
+        match &self.what {
+            What::Tensor { .. } => HostPart::NONE,
+            What::Float { .. } | What::Task { .. } if self.promise.is_some() => HostPart::NONE,
+            What::Float { .. } | What::Task { .. } => self.needs.host,
         }
     }
 
@@ -387,14 +401,18 @@ const fn kept_by(escrow: tg_jobfile::KeyEscrow) -> KeyEscrow {
 fn needs_of(file: &JobFile, options: &JobOptions) -> Needs {
     let needs = file.needs();
     let float = Features::SANDBOX.with(Features::ONNX);
-    let features = if options.float { needs.features.with(float) } else { needs.features };
+    let (features, host) = if options.float {
+        (needs.features.with(float), host(file.resources.cpus, file.resources.memory))
+    } else {
+        (needs.features, needs.host)
+    };
     let region = match (needs.region, &options.home) {
         (RegionAsk::Any | RegionAsk::Near { .. }, Some(home)) => {
             RegionAsk::Near { region: home.clone() }
         }
         (stated, _) => stated,
     };
-    Needs { features, region, ..needs }
+    Needs { features, region, host, ..needs }
 }
 
 /// Where a job is to run, as far as that was typed.
@@ -480,6 +498,14 @@ fn what_of_model(
     }
     let model = Box::new(model::read_program(&path)?);
     Ok((What::Tensor { model, inputs, outputs }, Tier::Audit))
+}
+
+/// What a run asks for of the processors and the memory of its machine.
+fn host(cpus: Option<Cpus>, memory: Option<Size>) -> HostPart {
+    HostPart {
+        cpu_milli: cpus.map_or(0, Cpus::thousandths),
+        memory_mib: memory.map_or(0, Size::mib_ceil),
+    }
 }
 
 /// What a program may use: what is asked for, and what is usual for the rest.

@@ -26,8 +26,8 @@ use tg_nvml_test::{LIBRARY_FILE, STATE_ENDING};
 use tg_provider::devices::{Catalogue, DetectSettings, GivenOut};
 use tg_provider::partition::PartitionFault;
 use tg_types::{
-    Amount, CapacityParams, DeviceKind, DurationMs, Features, GpuAsk, JobId, JobStatus, Lane,
-    MigSlices, Needs, NodeDescriptor, Params, SecretKey, Tier,
+    Amount, CapacityParams, DeviceKind, DurationMs, Features, GpuAsk, HostPart, JobId, JobStatus,
+    Lane, MigSlices, Needs, NodeDescriptor, Params, SecretKey, Tier,
 };
 
 const A100: &str = "GPU-a100aaaa-0000-4000-8000-000000000002";
@@ -295,6 +295,7 @@ fn offer(
         price_per_hour: machine::PRICE_PER_HOUR,
         price_per_tera: machine::PRICE_PER_TERA,
         slots: machine::slots(&devices),
+        host: HostPart::NONE,
     };
     assert!(terms.slots >= 8, "slots are not in the way");
     let mut places = machine::gpu_places(&catalogue, &GpuChoice::All);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use tg_types::node::Features;
-use tg_types::{Amount, DeviceKind, HostPart, JobSpec, Name, RegionAsk};
+use tg_types::{Amount, DeviceKind, HostPart, JobSpec, Name, Needs, RegionAsk};
 
 use crate::{Ask, Offer, Rule, fit, price};
 
@@ -72,13 +72,14 @@ fn single(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
     }
     let devices = || offers.iter().flat_map(|offer| offer.descriptor.devices.as_slice());
     let credited = offers.iter().flat_map(|offer| offer.devices().filter_map(|(_, mib)| mib));
-    let mut memories: Vec<u32> = credited.collect();
+    let offered = offers.iter().map(|offer| offer.descriptor.host.memory_mib);
+    let mut memories: Vec<u32> = credited.chain(offered.filter(|mib| *mib > 0)).collect();
     memories.retain(|memory| *memory < ask.spec.needs.memory_mib_min);
     memories.sort_unstable();
     memories.dedup();
     let mut memories = memories.into_iter().rev();
     if let Some(memory) =
-        memories.find(|memory| would_fit(&|spec| spec.needs.memory_mib_min = *memory))
+        memories.find(|memory| would_fit(&|spec| ask_for_memory(&mut spec.needs, *memory)))
     {
         return Some(Change::Memory(memory));
     }
@@ -105,6 +106,15 @@ fn single(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
     kinds.find(|kind| would_fit(&|spec| spec.needs.kind = Some(*kind))).map(Change::Kind)
 }
 
+/// Asks for less memory. That of a processor is its machine's: who asks for as much of both has
+/// asked once.
+pub(crate) fn ask_for_memory(needs: &mut Needs, mib: u32) {
+    if needs.host.memory_mib == needs.memory_mib_min {
+        needs.host.memory_mib = mib;
+    }
+    needs.memory_mib_min = mib;
+}
+
 /// All needs given up for the cheapest node that is there.
 fn several(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
     let is_reachable = |rule: Rule, offer: &Offer<'_>| rule.admits(ask, offer);
@@ -119,10 +129,8 @@ fn several(ask: &Ask<'_>, offers: &[Offer<'_>]) -> Option<Change> {
     });
     let (price, _, memory) = priced.min()?;
     let mut spec = ask.spec.clone();
-    spec.needs = tg_types::Needs {
-        memory_mib_min: memory.min(spec.needs.memory_mib_min),
-        ..tg_types::Needs::ANY
-    };
+    let memory_mib_min = memory.min(spec.needs.memory_mib_min);
+    spec.needs = Needs { memory_mib_min, ..Needs::ANY };
     spec.pay = spec.pay.max(price);
     Some(Change::Several(Box::new(spec)))
 }

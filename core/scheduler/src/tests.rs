@@ -1,5 +1,6 @@
 //! Placements and their explanations on small fleets.
 
+use crate::change::ask_for_memory;
 use crate::slots::{KeptSlot, Span};
 use crate::{Ask, Change, Credit, Explanation, Offer, Rule, explain, fit, fit_later, price};
 use arbtest::arbitrary::{Result, Unstructured};
@@ -189,6 +190,11 @@ fn every_rule_removes_its_node_and_names_the_change() {
     let shown = [proved(0, 8_000)];
     let small = Offer { credit: Credit::Shown(&shown), ..node };
     check(&middle, &small, Rule::Memory, Some(Change::Memory(8_000)));
+    // The memory of a processor is that of its machine, asked for once.
+    let host = |memory_mib| HostPart { cpu_milli: 0, memory_mib };
+    let most = NodeDescriptor { host: host(20_000), ..good.clone() };
+    let both = with(&|spec| (spec.needs.memory_mib_min, spec.needs.host) = (48_000, host(48_000)));
+    check(&both, &offer(9, &most), Rule::Memory, Some(Change::Memory(20_000)));
     let model = with(&|spec| spec.needs.model = Some(name("h100")));
     check(&model, &node, Rule::Model, Some(Change::Model(name("rtx4090"))));
     let kind = with(&|spec| spec.needs.kind = Some(DeviceKind::Cpu));
@@ -277,7 +283,7 @@ fn prop_change_helps() {
             Some(Change::Wait(_)) => return Ok(()),
             Some(Change::Pay(pay)) => changed.pay = pay,
             Some(Change::AnyRegion) => changed.needs.region = RegionAsk::Any,
-            Some(Change::Memory(memory)) => changed.needs.memory_mib_min = memory,
+            Some(Change::Memory(memory)) => ask_for_memory(&mut changed.needs, memory),
             Some(Change::Host(host)) => changed.needs.host = host,
             Some(Change::AnyFeatures) => changed.needs.features = Features::NONE,
             Some(Change::Model(model)) => changed.needs.model = Some(model),

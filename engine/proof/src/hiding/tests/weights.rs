@@ -65,7 +65,7 @@ impl Proven {
 
 #[test]
 fn honest_proofs_are_accepted_whatever_is_hidden() {
-    for net in [Net::Dense, Net::Convolution, Net::Attention, Net::Choices] {
+    for net in [Net::Dense, Net::Convolution, Net::Attention, Net::Choices, Net::Rows] {
         for (place, shown) in ALL.into_iter().enumerate() {
             let batch = 1 + place as i64 % 2;
             for key in [Some(key(9)), Some(WeightsKey::known()), None] {

@@ -60,6 +60,10 @@ const SINGLES: u32 = 8;
 /// Seconds after which a step is not repeated any more.
 const BUDGET_S: f64 = 20.0;
 
+/// Seconds for which a step is repeated at least. The system accounts for what runs once in a few
+/// milliseconds, so what is as short as a verification must be repeated to be measured.
+const MEASURED_S_MIN: f64 = 0.5;
+
 /// The file has three numbers.
 const SCHEDULED_BYTES_MAX: u64 = 4 << 10;
 
@@ -152,19 +156,9 @@ fn measure(
     let first_s = started.elapsed().as_secs_f64();
     let repeats = repeats.min((BUDGET_S / first_s) as u32).max(1);
 
-    let (mut proving, mut verifying) = (Vec::new(), Vec::new());
-    let scheduled = scheduled_s();
-    for _ in 0..repeats {
-        proving.push(once(|| drop(std::hint::black_box((ready.prove)()))));
-    }
-    let prove_cpu_s = (scheduled_s() - scheduled) / f64::from(repeats);
-    let scheduled = scheduled_s();
-    for _ in 0..repeats {
-        let started = Instant::now();
-        (ready.verify)(&bytes).or_fail(&what, HINT)?;
-        verifying.push(started.elapsed().as_secs_f64());
-    }
-    let verify_cpu_s = (scheduled_s() - scheduled) / f64::from(repeats);
+    let (proving, prove_cpu_s) = repeated(repeats, || (ready.prove)().map(drop))?;
+    let verify = || (ready.verify)(&bytes).or_fail(&what, HINT);
+    let (verifying, verify_cpu_s) = repeated(repeats, verify)?;
     let rss_mb = Memory::read().peak_mib;
     let verify_ms = median(verifying) * 1e3;
     let rerun_ms = rerun_ms(model, &inputs, repeats);
@@ -191,6 +185,21 @@ fn measure(
         ratio_prove: peer.map(|peer| peer.prove_cpu_s / prove_cpu_s),
         ratio_verify: peer.map(|peer| peer.verify_s / verify_cpu_s),
     })
+}
+
+/// Seconds of every repetition of a step, and the mean of its processor time.
+fn repeated(
+    repeats: u32,
+    step: impl Fn() -> Result<(), Failure>,
+) -> Result<(Vec<f64>, f64), Failure> {
+    let (mut times, started, scheduled) = (Vec::new(), Instant::now(), scheduled_s());
+    while times.len() < repeats as usize || started.elapsed().as_secs_f64() < MEASURED_S_MIN {
+        let started = Instant::now();
+        step()?;
+        times.push(started.elapsed().as_secs_f64());
+    }
+    let mean_s = (scheduled_s() - scheduled) / times.len() as f64;
+    Ok((times, mean_s))
 }
 
 /// What a batch takes against one inference alone: processor time to prove for each of them, and

@@ -535,6 +535,9 @@ pub(crate) enum BenchArguments {
     /// Measure what it is worth to learn run times and failures
     #[command(long_about = crate::bench::jct::ROUTING_ABOUT)]
     Routing(BenchRoutingArguments),
+    /// Measure what the ledger learns of run times from settled jobs
+    #[command(long_about = crate::bench::learning::LONG_ABOUT)]
+    Learning(BenchLearningArguments),
 }
 
 /// `bench sched`
@@ -615,6 +618,14 @@ pub(crate) struct BenchRoutingArguments {
     pub(crate) jobs: usize,
     /// Seeds, with commas between them
     #[arg(long, value_name = "K,…", default_value = "1,2,3", value_delimiter = ',')]
+    pub(crate) seeds: Vec<u64>,
+}
+
+/// `bench learning`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchLearningArguments {
+    /// Seeds, with commas between them
+    #[arg(long, value_name = "K,…", default_value = "1,2,3,4,5", value_delimiter = ',')]
     pub(crate) seeds: Vec<u64>,
 }
 

@@ -4,6 +4,7 @@ mod draws;
 mod histogram;
 pub(crate) mod jct;
 pub(crate) mod jobs;
+pub(crate) mod learning;
 mod ledger;
 mod load;
 pub(crate) mod mig;

@@ -61,6 +61,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> Result<Exit, Failure> 
         Command::BenchJct(arguments) => bench::jct::run(&arguments, printer),
         Command::BenchDeadlines(arguments) => bench::jct::promises(&arguments, printer),
         Command::BenchRouting(arguments) => bench::jct::learning(&arguments, printer),
+        Command::BenchLearning(arguments) => bench::learning::run(&arguments, printer),
         Command::BenchPacking(arguments) => bench::packing::run(&arguments, printer),
         Command::BenchMig(arguments) => bench::mig::run(&arguments, printer),
         Command::BenchSched(arguments) => bench::sched::run(&arguments, printer),

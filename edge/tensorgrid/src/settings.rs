@@ -4,10 +4,10 @@
 use crate::{
     args::{
         Arguments, BenchArguments, BenchChainArguments, BenchDeadlinesArguments, BenchJctArguments,
-        BenchJobsArguments, BenchMigArguments, BenchPackingArguments, BenchRoutingArguments,
-        BenchSchedArguments, CatalogueArguments, CheatWord, CommandArguments, GenesisArguments,
-        Grant, KeyArguments, NamedAddress, ProveArguments, StakeArguments, UpArguments,
-        ValidatorArguments, VerifyArguments, WalletArguments,
+        BenchJobsArguments, BenchLearningArguments, BenchMigArguments, BenchPackingArguments,
+        BenchRoutingArguments, BenchSchedArguments, CatalogueArguments, CheatWord,
+        CommandArguments, GenesisArguments, Grant, KeyArguments, NamedAddress, ProveArguments,
+        StakeArguments, UpArguments, ValidatorArguments, VerifyArguments, WalletArguments,
         import::ImportJobArguments,
         jobs::{
             AdjustArguments, CopyArguments, JobArguments, JobOptions, KeysArguments, LogsArguments,
@@ -280,6 +280,7 @@ pub(crate) enum Command {
     BenchJct(BenchJctArguments),
     BenchDeadlines(BenchDeadlinesArguments),
     BenchRouting(BenchRoutingArguments),
+    BenchLearning(BenchLearningArguments),
 }
 
 /// Folders of the user.
@@ -415,6 +416,7 @@ fn bench_command(bench: BenchArguments) -> Command {
         BenchArguments::Jct(jct) => Command::BenchJct(jct),
         BenchArguments::Deadlines(deadlines) => Command::BenchDeadlines(deadlines),
         BenchArguments::Routing(routing) => Command::BenchRouting(routing),
+        BenchArguments::Learning(learning) => Command::BenchLearning(learning),
         BenchArguments::Jobs(jobs) => Command::BenchJobs(jobs),
         BenchArguments::Chain(chain) => Command::BenchChain(bench_settings(&chain)),
     }

@@ -41,7 +41,7 @@ pub(crate) enum RulesError {
 }
 
 /// Certificates are not what is measured: any will do.
-struct AnyCertificate;
+pub(super) struct AnyCertificate;
 
 impl CertificateCheck for AnyCertificate {
     fn verify(&self, _height: Height, _digest: &HeaderDigest, _certificate: &[u8]) -> bool {
@@ -104,7 +104,8 @@ pub(crate) fn apply_per_s(rules: &Rules, senders: &Senders) -> Result<f64, Apply
     Ok(f64::from(count) / spent.as_secs_f64())
 }
 
-fn first_block(rules: &Rules) -> BlockEnv {
+/// The first block of a network.
+pub(super) fn first_block(rules: &Rules) -> BlockEnv {
     let start = rules.genesis.start();
     let proposer = rules.genesis.validators().first().map(|seat| AccountId::from(seat.key));
     BlockEnv {
@@ -117,7 +118,8 @@ fn first_block(rules: &Rules) -> BlockEnv {
     }
 }
 
-fn next_block(env: &BlockEnv) -> Result<BlockEnv, ApplyError> {
+/// The block a second after this one, with this one's certificate.
+pub(super) fn next_block(env: &BlockEnv) -> Result<BlockEnv, ApplyError> {
     let tick: Tick = env.tick.plus(STEP)?;
     Ok(BlockEnv {
         height: env.height.next()?,

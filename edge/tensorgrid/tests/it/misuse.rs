@@ -79,6 +79,22 @@ fn help_and_version_are_results() {
     assert!(bench.contains("Saturation") && bench.contains("finality_ms_p50"), "{bench}");
 }
 
+#[test]
+fn bench_learning_gives_an_object_for_each_seed_and_the_mean() {
+    let found = Home::new().run(&["--json", "bench", "learning", "--seeds", "1,2"]).expect(0).out;
+    let read = |line: &str| serde_json::from_str(line).expect("an object");
+    let all: Vec<serde_json::Value> = found.lines().map(read).collect();
+    let [first, second, mean] = &all[..] else { unreachable!("three objects: {found}") };
+    assert_eq!((&first["seed"], &second["seed"]), (&1.into(), &2.into()));
+    assert_eq!(mean["mean_of_seeds"], serde_json::json!([1, 2]));
+    for it in [first, second, mean] {
+        assert_eq!(it["simulated_nodes"], true);
+        let (times, better) = (&it["mean_jct_s"], it["better_pct"].as_f64());
+        assert!(times["learned"].as_f64() < times["forgetting"].as_f64(), "{it}");
+        assert!(better > Some(0.0) && it["error_s"].as_f64() < it["limit_error_s"].as_f64());
+    }
+}
+
 /// Goal: the first output of a command comes within 200 ms. Method: the quickest of five starts, so
 /// that other tests on the same cores do not decide.
 #[test]

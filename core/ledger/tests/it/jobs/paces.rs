@@ -1,15 +1,12 @@
 //! What settled jobs teach about run times, and that work goes where it is done soon.
 
-use std::collections::BTreeMap;
-
-use tg_ledger::{PaceEntry, RunState, apply, forecast, keys, subjects};
+use tg_ledger::{PaceEntry, forecast, keys, subjects};
 use tg_scheduler::pace::{DeviceClass, FLOOR, Forecast};
 use tg_types::{
     Action, CheckedTx, DeviceKind, DurationMs, Hash32, JobId, JobSpec, JobStatus, KeyEscrow, List,
-    NetworkKind, NodeDescriptor, Noun, Params, StepJudge as _, Tick, Tier, Work,
+    NetworkKind, NodeDescriptor, Noun, Params, StepJudge as _, Tier, Work,
 };
 
-use crate::audit::audit;
 use crate::fleet::*;
 use crate::judge::{TestJudge, right_result};
 use crate::world::*;
@@ -169,137 +166,4 @@ fn work_goes_where_it_was_done_soon_and_what_is_new_is_tried() {
     assert!(counts[1] >= 24, "{counts:?}");
     let forecast = expected(&world, CLIENT, &command(1));
     assert!(near(forecast.on(class(MODELS[1])), 15), "{forecast:?}");
-}
-
-/// A linear congruential generator: the mix must not depend on anything but its seed.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
-
-const PROGRAMS: u8 = 6;
-const NODES: u8 = 9;
-const JOBS: usize = 300;
-
-/// Seconds that programs take on models, and when jobs come.
-struct Mix {
-    times: Vec<[u64; MODELS.len()]>,
-    jobs: Vec<(u64, u8)>,
-}
-
-impl Mix {
-    /// Programs take between 8 seconds and 4 minutes, and suit models more or less: by up to two
-    /// octaves either way. Jobs come as fast as 60 % of all slots could do them without any choice.
-    fn new(seed: u64) -> Self {
-        let mut draws = Draws(seed);
-        let octaves = [1, 2, 4, 8, 16];
-        let mut one = || {
-            let base = 8 + draws.below(8);
-            [0; MODELS.len()].map(|_| base * octaves[draws.below(5) as usize])
-        };
-        let times: Vec<_> = (0..PROGRAMS).map(|_| one()).collect();
-        let mean =
-            times.iter().flatten().sum::<u64>() / (u64::from(PROGRAMS) * MODELS.len() as u64);
-        let gap_ms = mean * 1_000 * 10 / (6 * 4 * u64::from(NODES));
-        let mut at = 0;
-        let jobs = (0..JOBS).map(|_| {
-            at += draws.below(2 * gap_ms);
-            (at, u8::try_from(draws.below(PROGRAMS.into())).expect("few"))
-        });
-        let jobs = jobs.collect();
-        Self { times, jobs }
-    }
-}
-
-/// Runs a mix on simulated nodes, block by block, with or without what was learned; gives the mean
-/// completion time in milliseconds, and the root of the last receipts.
-fn completion(mix: &Mix, is_learning: bool) -> (u64, Hash32) {
-    let models: Vec<&str> = (0..NODES).map(|number| MODELS[usize::from(number) % 3]).collect();
-    let mut world = fleet_of(&models);
-    let start = world.env.tick;
-    let mut open: BTreeMap<JobId, (Tick, u8)> = BTreeMap::new();
-    let (mut next, mut spent, mut root) = (0, 0, Hash32::new([0; 32]));
-    while next < JOBS || !open.is_empty() {
-        world.wait(900);
-        let now = world.env.tick;
-        let mut actions: BTreeMap<u8, Vec<Action>> = BTreeMap::new();
-        for (job, (_, program)) in &open {
-            let entry = world.known(*job);
-            let Some(run) = entry.live().next() else { continue };
-            let number = number_of(&run.node);
-            let took = mix.times[usize::from(*program)][usize::from(number) % 3] * 1_000;
-            let result = right_result(&entry.spec);
-            match run.state {
-                RunState::Placed if run.begun.get() + took <= now.get() => {
-                    actions.entry(number).or_default().push(commit_as(number, *job, &result));
-                }
-                RunState::Committed { .. } => {
-                    actions.entry(number).or_default().push(reveal_as(number, *job, &result));
-                }
-                RunState::Placed | RunState::Revealed { .. } | RunState::Ended { .. } => {}
-            }
-        }
-        let mut txs: Vec<CheckedTx> = Vec::new();
-        for (number, actions) in actions {
-            txs.extend(world.txs(voice(number), actions));
-        }
-        let mut specs = Vec::new();
-        while mix.jobs.get(next).is_some_and(|(at, _)| start.get() + at <= now.get()) {
-            specs.push(mix.jobs[next]);
-            next += 1;
-        }
-        for (place, tx) in submissions(&world, &specs).into_iter().enumerate() {
-            let (at, program) = specs[place];
-            open.insert(JobId::of(tx.id(), 0), (Tick::new(start.get() + at), program));
-            txs.push(tx);
-        }
-        let applied = apply(&world.rules, &world.view, &world.env, &txs).expect("a valid block");
-        root = applied.receipts_root;
-        world.commit(&applied);
-        if !is_learning {
-            let forgotten = world.ids(Noun::Pace).into_iter();
-            let forgotten = forgotten.map(|id| (tg_types::StateKey::new(Noun::Pace, id), None));
-            let forgotten = forgotten.collect();
-            world.view.commit(&forgotten);
-        }
-        open.retain(|job, (came, _)| {
-            let is_open = !world.status(*job).is_final();
-            spent += if is_open { 0 } else { now.since(*came).expect("later").get() };
-            is_open
-        });
-    }
-    audit(&world);
-    (spent / JOBS as u64, root)
-}
-
-fn submissions(world: &World, jobs: &[(u64, u8)]) -> Vec<CheckedTx> {
-    let actions = jobs.iter().map(|(_, program)| submit(vec![command(*program)])).collect();
-    world.txs(account(CLIENT), actions)
-}
-
-/// Goal: what is learned shortens the mean completion time of a mix by a tenth at least, against a
-/// ledger that forgets it after every block; and the same mix ends in the same state. Method:
-/// simulated nodes of three models in block times of a second; the seeds were fixed beforehand.
-/// `-- --nocapture` prints the figures.
-#[test]
-fn sim_learned_times_shorten_a_mix() {
-    let (mut with, mut without) = (0, 0);
-    for seed in 1..=5 {
-        let mix = Mix::new(seed);
-        let (learned, root) = completion(&mix, true);
-        let (forgetful, _) = completion(&mix, false);
-        println!("seed {seed}: {learned} ms learned, {forgetful} ms not (simulated nodes)");
-        if seed == 1 {
-            assert_eq!((learned, root), completion(&mix, true), "the same again");
-        }
-        with += learned;
-        without += forgetful;
-    }
-    println!("mean: {} ms learned, {} ms not (simulated nodes)", with / 5, without / 5);
-    assert!(with * 10 <= without * 9, "{with} {without}");
 }

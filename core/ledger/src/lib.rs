@@ -65,7 +65,7 @@ pub use job::pace::{PACE_PLACES, PaceEntry, Subject, forecast, subjects};
 pub use job::place::{excluded, run_bond};
 pub use job::promise::{
     ASK_AGAIN, Blamed, CANCEL_PART, KEPT_PER_NODE_MAX, KeptSlots, SLOT_AHEAD_MAX, SLOT_MARGIN,
-    rest_of_run, run_span, slot_length, taken_spans,
+    ahead_of, rest_of_run, run_span, slot_length,
 };
 pub use job::{
     BONUS_MAX, BONUS_PER_OCTAVE, Check, CheckState, Checks, ComplaintEntry, Draw, GangPlace,

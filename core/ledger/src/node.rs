@@ -130,13 +130,13 @@ pub(crate) fn change(
     due::load_dates(session, drained.as_slice())?;
 
     let capacity = entry.capacity.carried(&entry.descriptor, descriptor);
-    let held = carried(&entry, descriptor);
+    let (held, kept) = carried(&entry, descriptor);
     let descriptor = descriptor.clone();
     let has_kept = !entry.kept.as_slice().is_empty();
     let since = session.env.tick;
     let since = if entry.absent.is_some() { since } else { entry.since };
     *session.tables.nodes.at_mut(slot) =
-        Some(NodeEntry { descriptor, since, absent: None, capacity, held, ..entry });
+        Some(NodeEntry { descriptor, since, absent: None, capacity, held, kept, ..entry });
     session.forget_nodes();
     session.emit(Event::NodeChanged { node: *id, owner: call.sender });
     if has_kept {
@@ -316,16 +316,19 @@ impl NodeEntry {
     }
 }
 
-/// What runs hold after the offer has changed: it goes with the devices.
-fn carried(entry: &NodeEntry, new: &NodeDescriptor) -> HeldGpus {
+/// What runs hold and slots keep after the offer has changed: it goes with the devices.
+fn carried(entry: &NodeEntry, new: &NodeDescriptor) -> (HeldGpus, KeptSlots) {
     let origins = capacity::origins(&entry.descriptor, new);
-    let mut held = entry.held.clone();
-    for HeldGpu { slice, .. } in held.as_mut_slice() {
+    let carry = |slice: &mut GpuSlice| {
         let place = origins.iter().position(|origin| *origin == Some(slice.device));
         let place = place.and_then(|place| u8::try_from(place).ok());
         slice.device = place.unwrap_or(DEVICE_GONE);
-    }
-    held
+    };
+    let (mut held, mut kept) = (entry.held.clone(), entry.kept.clone());
+    held.as_mut_slice().iter_mut().for_each(|held| carry(&mut held.slice));
+    let slices = kept.as_mut_slice().iter_mut().flat_map(|slot| slot.gpus.as_mut_slice());
+    slices.for_each(carry);
+    (held, kept)
 }
 
 /// What no node may offer.

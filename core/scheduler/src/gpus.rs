@@ -4,12 +4,12 @@
 //! What runs hold stands in the entries of their nodes as definite devices and parts. From these
 //! follows what is left of each GPU; nothing else is kept.
 
+use crate::ahead::Ahead;
 use crate::catalogue::Split;
 use crate::pace::DeviceClass;
 use crate::packing::{GPU_MILLI, GPUS_MAX};
-use crate::sharing::{self, Fraction, Gpu, Modes, STEPS, Take};
+use crate::sharing::{self, Fraction, Gpu, Modes, Profile, STEPS, Take, profiles};
 use crate::{Ask, Offer, is_able};
-use std::cmp::Reverse;
 use tg_types::gpu::DEVICE_GONE;
 use tg_types::{Amount, Device, DeviceKind, GpuAsk, GpuPart, GpuSlice, HeldGpu, JobSpec};
 
@@ -81,20 +81,29 @@ impl<'a> Seat<'a> {
         Split::of(self.device.sharing)
     }
 
+    /// The place of its device in the offer.
+    pub(crate) const fn place(&self) -> u8 {
+        self.place
+    }
+
+    /// Its device.
+    pub(crate) const fn device(&self) -> &'a Device {
+        self.device
+    }
+
     /// The class of its device.
-    fn class(&self) -> DeviceClass {
+    pub(crate) fn class(&self) -> DeviceClass {
         DeviceClass::of(self.device, self.memory_mib)
     }
 
     /// Whether there is room now.
     pub(crate) fn has_room(&self, held: &[HeldGpu]) -> bool {
-        self.slices(held).is_some()
+        self.slices(units(self.place, self.device, held)).is_some()
     }
 
     /// What the run would have: whole devices from the front; otherwise a part of the device in use
     /// that has the least room which is enough, and of a free one only if there is none.
-    fn slices(&self, held: &[HeldGpu]) -> Option<Vec<GpuSlice>> {
-        let units = units(self.place, self.device, held);
+    pub(crate) fn slices(&self, units: [Gpu; GPUS_MAX]) -> Option<Vec<GpuSlice>> {
         let at = |unit: usize, part| {
             let unit = u8::try_from(unit).unwrap_or(u8::MAX);
             GpuSlice { device: self.place, unit, part }
@@ -127,6 +136,39 @@ impl<'a> Seat<'a> {
         };
         Some(vec![at(unit, part)])
     }
+
+    /// Whether the run can have these definite ones, which were enough when they were chosen: they
+    /// are as much as it takes now or more, lie where they may, and this much is left.
+    pub(crate) fn can_give(&self, slices: &[GpuSlice], units: [Gpu; GPUS_MAX]) -> bool {
+        let count = match self.take {
+            Take::None => return slices.is_empty(),
+            Take::Whole(count) => usize::from(count),
+            Take::Part(_) | Take::Share(_) => 1,
+        };
+        let is_left = |slice: &GpuSlice| {
+            let unit = units.get(usize::from(slice.unit)).copied().unwrap_or(Gpu::TAKEN);
+            slice.device == self.place && self.is_enough(slice.part, unit)
+        };
+        slices.len() == count && slices.iter().all(is_left)
+    }
+
+    /// Whether a part of a GPU is what the run takes, or more, and is left.
+    fn is_enough(&self, part: GpuPart, unit: Gpu) -> bool {
+        match (part, self.take) {
+            (GpuPart::Whole, _) => unit == Gpu::FREE,
+            (GpuPart::Partition { compute, memory, start }, Take::Part(least)) => {
+                let is_this = |it: &&Profile| it.compute == compute && it.memory == memory;
+                let found = profiles(self.split()).iter().find(is_this);
+                let found = found.filter(|_| compute >= least.compute && memory >= least.memory);
+                let with = |it: &Profile| unit.with_at(Take::Part(*it), start, self.split());
+                found.is_some_and(|it| with(it).is_some())
+            }
+            (GpuPart::Share { steps }, Take::Share(least)) => {
+                steps >= least && unit.with(Take::Share(steps), self.split()).is_some()
+            }
+            (GpuPart::Partition { .. } | GpuPart::Share { .. }, _) => false,
+        }
+    }
 }
 
 impl<'a> Offer<'a> {
@@ -149,20 +191,18 @@ impl<'a> Offer<'a> {
         })
     }
 
-    /// The definite GPUs that a run of this job is given: of a device of this class if there is
-    /// one, and where the least is left. `None` if there is no room that the pay is enough for;
-    /// nothing if it holds none.
-    pub fn slices(&self, spec: &JobSpec, class: Option<DeviceClass>) -> Option<Vec<GpuSlice>> {
-        if spec.held_gpus() == GpuAsk::Usual {
-            return Some(Vec::new());
-        }
-        let paid = self.seats(spec).filter(|seat| self.is_paid(spec, seat));
-        let found = paid.filter_map(|seat| Some((seat, seat.slices(self.held)?)));
-        let best = found.min_by_key(|(seat, _)| {
-            let is_meant = class.is_some_and(|class| class == seat.class());
-            (Reverse(is_meant), seat.charge_milli(), seat.place)
-        });
-        best.map(|(_, slices)| slices)
+    /// The definite GPUs that a run of this job is given now: of a device of this class if there is
+    /// one, and where the least is left, beside what is kept for others while it may go on. `None`
+    /// if there is no room that the pay is enough for; nothing if it holds none.
+    pub fn slices(&self, ask: &Ask<'_>, class: Option<DeviceClass>) -> Option<Vec<GpuSlice>> {
+        self.slices_beside(ask.spec, class, &Ahead::beside(ask, self), ask.span)
+    }
+
+    /// The class of the device that these are of; of the first on which the job can run if it
+    /// holds none.
+    pub fn class_of(&self, spec: &JobSpec, slices: &[GpuSlice]) -> Option<DeviceClass> {
+        let Some(first) = slices.first() else { return self.class_for(spec) };
+        self.seats(spec).find(|seat| seat.place == first.device).map(|seat| seat.class())
     }
 
     /// Whether the pay is enough for what a run takes of a device.
@@ -175,7 +215,11 @@ impl<'a> Offer<'a> {
 impl Offer<'_> {
     /// The lowest price at which the node takes a run now.
     pub(crate) fn lowest_price(&self, ask: &Ask<'_>) -> Option<Amount> {
-        let free = self.seats(ask.spec).filter(|seat| seat.has_room(self.held));
+        let ahead = Ahead::beside(ask, self);
+        let free = self.seats(ask.spec).filter(|seat| {
+            let units = ahead.units(seat.place, seat.device, ask.span);
+            seat.slices(units).is_some()
+        });
         let price = |seat: Seat<'_>| {
             crate::price_of(ask.spec, ask.facts, self.descriptor, seat.charge_milli())
         };
@@ -184,4 +228,4 @@ impl Offer<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -32,6 +32,11 @@ impl Offer<'_> {
         asked == HostPart::NONE || is_within(asked, self.descriptor.host, self.host_held())
     }
 
+    /// Whether so much of it is free beside what is taken.
+    pub(crate) fn has_host_beside(&self, asked: HostPart, taken: HostPart) -> bool {
+        is_within(asked, self.descriptor.host, taken)
+    }
+
     /// How much of processors and memory is free, in half octaves: where less is left, a run that
     /// fits fits more tightly.
     pub(crate) fn spare(&self) -> u8 {

@@ -4,6 +4,7 @@
 //! than what happened. Of the nodes that pass all rules the one with the highest score of the
 //! [`index`] wins ([`Market`]); ties go by hashes of contents, so every validator decides alike.
 
+pub mod ahead;
 pub mod catalogue;
 mod change;
 mod gpus;

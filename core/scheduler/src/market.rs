@@ -23,7 +23,7 @@ pub use standing::{Contest, Gain, Standing};
 use crate::catalogue::Abilities;
 use crate::index::{Event, Index, Keys, NOWHERE, NodeOffer, Purpose, STALLS_MAX, TaskSpec};
 use crate::pace::{DeviceClass, Paces};
-use crate::packing::Models;
+use crate::packing::{GPUS_MAX, Models};
 use crate::{Ask, Measure, Meter, Nearness, Offer, Pricing, fit};
 use names::Meant;
 use std::cell::Cell;
@@ -412,11 +412,14 @@ pub fn steps_of(ask: &Ask<'_>, offer: &Offer<'_>) -> usize {
     let devices = offer.descriptor.devices.as_slice().len();
     let hosted = if ask.spec.needs.host == HostPart::NONE { 0 } else { offer.hosted.len() };
     let usual = STEPS_PER_NODE + hosted + devices * (STEPS_PER_DEVICE + by_name);
+    // What is kept is looked at whenever some of it begins.
+    let slices = offer.kept.iter().map(|slot| slot.gpus.as_slice().len()).sum::<usize>();
+    let kept = if slices == 0 { 0 } else { devices * offer.kept.len() * (GPUS_MAX + slices) };
     match ask.spec.held_gpus() {
         GpuAsk::Usual => usual,
         // Rules about GPUs look at all devices once more, and at what runs have of them.
         GpuAsk::Whole { .. } | GpuAsk::Part { .. } => {
-            2 * usual + devices * (STEPS_PER_UNITS + offer.held.len())
+            2 * usual + devices * (STEPS_PER_UNITS + offer.held.len()) + kept
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The rules by which a node is fit for a job, in the order in which they are tried.
 
-use tg_types::{Device, GpuAsk};
+use tg_types::{Device, GpuAsk, HostPart};
 
+use crate::ahead::{Ahead, kept_for_others};
 use crate::model::is_of_model;
 use crate::slots::{KeptSlot, busiest};
 use crate::{Ask, Offer, gpus, is_able, price};
@@ -70,8 +71,8 @@ rules! {
     Part, "part", "have no part of such a GPU free that is enough";
     /// Others have its processors or its memory.
     Room, "room", "have too few processors or too little memory free";
-    /// It keeps its free slots for others that were promised before this run would surely end.
-    Kept, "kept", "keep their free slots for jobs that were promised";
+    /// It keeps what is free for others that were promised it before this run would surely end.
+    Kept, "kept", "keep what they have free for jobs that were promised";
     /// It closes before the run may have ended.
     Closing, "closing", "close before the run may have ended";
 }
@@ -122,7 +123,7 @@ impl Rule {
             Self::Part => !matches!(asked, GpuAsk::Part { .. }) || has_gpus(ask, offer),
             // Of a machine that has not as much another rule says what is missing.
             Self::Room => !offer.has_host(needs.host) || offer.has_host_free(needs.host),
-            Self::Kept => leaves_kept_slots(ask, offer),
+            Self::Kept => leaves_kept_slots(ask, offer) && leaves_kept_parts(ask, offer),
             Self::Closing => {
                 let end = ask.span.from.plus(ask.spec.run_max);
                 descriptor.closes.is_none_or(|at| end.is_ok_and(|end| end <= at))
@@ -135,9 +136,28 @@ impl Rule {
 /// taken to last as long as this one: so none of their ends has to be known, and who ends early
 /// makes room early.
 fn leaves_kept_slots(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
-    let others = offer.kept.iter().filter(|slot| ask.job != Some(slot.job)).map(KeptSlot::span);
-    let kept = busiest(others, ask.span);
+    let kept = busiest(kept_for_others(ask, offer).map(KeptSlot::span), ask.span);
     kept == 0 || usize::from(offer.running) + kept < usize::from(offer.descriptor.slots)
+}
+
+/// Whether a run that holds something leaves what is kept of that for others, in the same way. Of a
+/// node that has not as much other rules say what is missing.
+fn leaves_kept_parts(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
+    let mut kept = kept_for_others(ask, offer);
+    let (gpus, host) = (ask.spec.held_gpus(), ask.spec.needs.host);
+    let has_gpus = |slot: &KeptSlot| gpus != GpuAsk::Usual && !slot.gpus.as_slice().is_empty();
+    let has_host = |slot: &KeptSlot| host != HostPart::NONE && slot.host != HostPart::NONE;
+    if !kept.any(|slot| has_gpus(slot) || has_host(slot)) {
+        return true;
+    }
+    let ahead = Ahead::beside(ask, offer);
+    let leaves_host = !offer.has_host(host) || offer.has_host_beside(host, ahead.host(ask.span));
+    let leaves_gpus = gpus == GpuAsk::Usual
+        || has_gpus_where(ask, offer, |seat| {
+            let units = ahead.units(seat.place(), seat.device(), ask.span);
+            seat.slices(units).is_some()
+        });
+    leaves_host && leaves_gpus
 }
 
 /// Whether there are as many equal devices as are asked for, whoever has them. If none was shown,
@@ -157,16 +177,24 @@ fn is_paid(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
     seats.any(|seat| offer.is_paid(ask.spec, &seat))
 }
 
-/// Whether what a run takes is free, on a device that its pay is enough for; on any if it is not
-/// enough for one: then it is the price that is in the way. Of a node without such devices another
-/// rule says what is missing.
+/// Whether what a run takes is free.
 fn has_gpus(ask: &Ask<'_>, offer: &Offer<'_>) -> bool {
+    has_gpus_where(ask, offer, |seat| seat.has_room(offer.held))
+}
+
+/// Whether there is room on a device that the pay is enough for; on any if it is not enough for
+/// one: then it is the price that is in the way. Of a node without such devices another rule says
+/// what is missing.
+fn has_gpus_where(
+    ask: &Ask<'_>,
+    offer: &Offer<'_>,
+    has_room: impl Fn(&gpus::Seat<'_>) -> bool,
+) -> bool {
     let is_paid = is_paid(ask, offer);
     let mut seats = offer.seats(ask.spec).peekable();
-    let has_room = |seat: gpus::Seat<'_>| {
-        (!is_paid || offer.is_paid(ask.spec, &seat)) && seat.has_room(offer.held)
-    };
-    seats.peek().is_none() || seats.any(has_room)
+    let is_fit =
+        |seat: gpus::Seat<'_>| (!is_paid || offer.is_paid(ask.spec, &seat)) && has_room(&seat);
+    seats.peek().is_none() || seats.any(is_fit)
 }
 
 /// Whether a device was shown that would do. Of a node with none that would do it is enough if any

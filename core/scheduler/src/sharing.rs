@@ -214,6 +214,22 @@ impl Gpu {
         }
     }
 
+    /// What whoever needs the device both times finds of it: parts lie beside all that have been
+    /// given out, and who meets two modes has no place.
+    #[must_use]
+    pub(crate) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::FREE, one) | (one, Self::FREE) => one,
+            (one, two) if one.parted() != 0 && two.parted() != 0 => {
+                Self(PARTED | u16::from(one.parted() | two.parted()))
+            }
+            (one, two) if one.shared() != 0 && two.shared() != 0 => {
+                Self(SHARED | u16::from(one.shared().max(two.shared())))
+            }
+            _ => Self::TAKEN,
+        }
+    }
+
     /// The places that partitions have, as bits; 0 if it has none.
     const fn parted(self) -> u8 {
         if self.0 & PARTED != 0 { (self.0 & LOW) as u8 } else { 0 }

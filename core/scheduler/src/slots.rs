@@ -3,11 +3,12 @@
 //! A run takes one slot of its node, from its start until a time by which it has surely ended; a
 //! kept slot takes one from its beginning to its end. Whoever adds another span looks for times at
 //! which fewer are taken than the node has, so a kept slot is there when it begins. Late slots are
-//! preferred: what is nearer stays free for those who can use it (Chetto and Chetto, 1989).
+//! preferred: what is nearer stays free for those who can use it (Chetto and Chetto, 1989). What a
+//! job holds besides is kept with its slot ([`crate::ahead`]).
 
 use std::collections::BTreeMap;
 
-use tg_types::{DurationMs, JobId, Tick, wire};
+use tg_types::{DurationMs, GpuSlices, HostPart, JobId, Tick, wire};
 
 /// From a time on, until before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +19,26 @@ pub struct Span {
     pub to: Tick,
 }
 
+impl Span {
+    /// Whether there is a time in both.
+    pub fn meets(self, other: Self) -> bool {
+        self.from.max(other.from) < self.to.min(other.to)
+    }
+
+    /// Whether all of another is within it.
+    pub fn covers(self, other: Self) -> bool {
+        self.from <= other.from && other.to <= self.to
+    }
+
+    /// Whether a time is within it.
+    pub fn has(self, time: Tick) -> bool {
+        self.from <= time && time < self.to
+    }
+}
+
 wire! {
-    /// A slot of a node that waits for a promised job.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    /// A slot of a node that waits for a promised job, with what its run will hold.
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct KeptSlot {
         /// For which.
         pub job: JobId,
@@ -28,6 +46,10 @@ wire! {
         pub from: Tick,
         /// When it has surely ended.
         pub to: Tick,
+        /// The GPUs, or the part of one, that it will have.
+        pub gpus: GpuSlices,
+        /// What it will have of processors and memory.
+        pub host: HostPart,
     }
 }
 
@@ -48,18 +70,15 @@ pub fn busiest(spans: impl Iterator<Item = Span>, within: Span) -> usize {
     at_once.max().and_then(|most| usize::try_from(most).ok()).unwrap_or(0)
 }
 
-/// The latest start of something that takes so long within these times, on a node that has so many
-/// slots of which these spans take one each.
-pub fn latest(spans: &[Span], slots: usize, within: Span, need: DurationMs) -> Option<Tick> {
+/// When something may begin that takes so long within a time, on a node that has so many slots of
+/// which these spans take one each: from the first to the last time of each, in their order.
+pub(crate) fn starts(spans: &[Span], slots: usize, within: Span, need: DurationMs) -> Vec<Span> {
     let free = free(spans, slots, within);
-    let starts = free.iter().rev().filter_map(|span| start_before(span, need));
-    starts.into_iter().next()
-}
-
-/// The earliest start of something that takes so long, on such a node.
-pub fn earliest(spans: &[Span], slots: usize, from: Tick, need: DurationMs) -> Option<Tick> {
-    let free = free(spans, slots, Span { from, to: Tick::MAX });
-    free.iter().find(|span| start_before(span, need).is_some()).map(|span| span.from)
+    let starts = free.iter().filter_map(|span| {
+        let to = start_before(span, need)?;
+        Some(Span { from: span.from, to })
+    });
+    starts.collect()
 }
 
 /// The last time at which something that takes so long may begin within a span, if it may.
@@ -105,7 +124,7 @@ fn free(spans: &[Span], slots: usize, within: Span) -> Vec<Span> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Span, busiest, earliest, latest};
+    use super::{Span, busiest, starts};
     use tg_types::{DurationMs, Tick};
 
     fn span(from: u64, to: u64) -> Span {
@@ -114,10 +133,10 @@ mod tests {
 
     fn check(spans: &[Span], slots: usize, need: u64, late: Option<u64>, early: Option<u64>) {
         let need = DurationMs::new(need);
-        let found = latest(spans, slots, span(10, 100), need);
-        assert_eq!(found.map(Tick::get), late, "latest in {spans:?}");
-        let found = earliest(spans, slots, Tick::new(10), need);
-        assert_eq!(found.map(Tick::get), early, "earliest in {spans:?}");
+        let found = starts(spans, slots, span(10, 100), need);
+        assert_eq!(found.last().map(|span| span.to.get()), late, "latest in {spans:?}");
+        let found = starts(spans, slots, span(10, u64::MAX), need);
+        assert_eq!(found.first().map(|span| span.from.get()), early, "earliest in {spans:?}");
     }
 
     #[test]
@@ -151,11 +170,15 @@ mod tests {
             let has_room = |from: u64| (from..from + need).all(|time| at(time) < slots);
             let within = span(5, 50);
             let late = (5..=50_u64.saturating_sub(need)).rev().find(|from| has_room(*from));
-            let found = latest(&spans, slots, within, DurationMs::new(need));
-            assert_eq!(found.map(Tick::get), late);
+            let found = starts(&spans, slots, within, DurationMs::new(need));
+            assert_eq!(found.last().map(|span| span.to.get()), late);
+            let all: Vec<u64> =
+                found.iter().flat_map(|span| span.from.get()..=span.to.get()).collect();
+            let last = 50_u64.saturating_sub(need);
+            assert_eq!(all, (5..=last).filter(|from| has_room(*from)).collect::<Vec<u64>>());
             let early = (5..100).find(|from| has_room(*from));
-            let found = earliest(&spans, slots, within.from, DurationMs::new(need));
-            assert_eq!(found.map(Tick::get), early);
+            let found = starts(&spans, slots, span(5, u64::MAX), DurationMs::new(need));
+            assert_eq!(found.first().map(|span| span.from.get()), early);
             let most = (5..50).map(at).max().unwrap_or(0);
             assert_eq!(busiest(spans.iter().copied(), within), most);
             Ok(())

@@ -122,8 +122,10 @@ pub(crate) fn ask(spec: &JobSpec) -> Ask<'_> {
     Ask { spec, facts: None, bond, excluded: &[], span, job: None }
 }
 
-fn slot(job: u8, from: u64, to: u64) -> KeptSlot {
-    KeptSlot { job: JobId::new([job; 32]), from: Tick::new(from), to: Tick::new(to) }
+pub(crate) fn slot(job: u8, from: u64, to: u64) -> KeptSlot {
+    let (from, to) = (Tick::new(from), Tick::new(to));
+    let (gpus, host) = (List::default(), HostPart::NONE);
+    KeptSlot { job: JobId::new([job; 32]), from, to, gpus, host }
 }
 
 /// Goal: a run that has surely ended before a slot begins may be placed beside it, and so may one

@@ -192,8 +192,6 @@ reasons! {
     AdjustPast = 288, "adjust_past", "The date has passed already.";
     GpusWrong = 290, "gpus_wrong",
         "A command that needs a GPU asks for 1 to 16 whole ones, or for 1 to 19 twentieths of one.";
-    PromiseNeedsSlot = 291, "promise_needs_slot",
-        "Nodes keep slots only, so a job that holds GPUs, processors or memory is not promised.";
     HostWrong = 292, "host_wrong",
         "Only commands hold processors and memory of a machine; tensor programs take a slot.";
 

@@ -197,7 +197,7 @@ const fn removed(rule: Rule) -> &'static str {
         Rule::Gpus => "others have its GPUs",
         Rule::Part => "others have so much of its GPUs that no part is left which is enough",
         Rule::Room => "others hold its processors or its memory",
-        Rule::Kept => "its free slots are kept for jobs that were promised",
+        Rule::Kept => "what it has free is kept for jobs that were promised",
         Rule::Closing => "it closes before the run may have ended",
     }
 }

@@ -190,7 +190,7 @@ pub(super) fn place_all(
     let Some(members) = fleet.find_gang(session, job, &entry) else { return Ok(0) };
     for member in &members {
         let node = fleet.id(member.number);
-        place::assign(session, job, &mut entry, (&node, member.class))?;
+        place::assign(session, job, &mut entry, (&node, member.class), None)?;
         fleet.follow(session, member.number);
     }
     place::dequeue(session, &mut entry)?;

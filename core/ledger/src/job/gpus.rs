@@ -4,15 +4,17 @@
 //! memory, of which only the amount counts. What is asked for of GPUs is counted, and placements go
 //! by what usually comes.
 
-use tg_scheduler::GpuMix;
 use tg_scheduler::pace::DeviceClass;
-use tg_types::ids::{NodeId, Noun};
+use tg_scheduler::{Ask, GpuMix};
+use tg_types::ids::{JobId, NodeId, Noun};
 use tg_types::node::SLOTS_MAX;
 use tg_types::{
-    DeviceKind, GpuAsk, GpuSlices, HeldGpu, HeldHost, HostPart, JobSpec, List, Reason, Work,
+    Amount, DeviceKind, GpuAsk, GpuSlice, GpuSlices, HeldGpu, HeldHost, HostPart, JobSpec, List,
+    Reason, Work,
 };
 
 use super::fleet;
+use super::promise::run_span;
 use crate::entry::{Entry, entry};
 use crate::error::{ApplyError, Stop};
 use crate::keys::{self, ONLY};
@@ -61,9 +63,6 @@ pub(super) fn check_spec(spec: &JobSpec) -> Result<(), Reason> {
     if has_host && !matches!(spec.work, Work::Opaque { .. }) {
         return Err(Reason::HostWrong);
     }
-    if spec.promise.is_some() && (is_holding(spec) || has_host) {
-        return Err(Reason::PromiseNeedsSlot);
-    }
     Ok(())
 }
 
@@ -73,22 +72,28 @@ pub(super) fn mix(session: &mut Session<'_>) -> Result<GpuMix, Stop> {
     Ok(entry.map_or_else(GpuMix::default, |entry| entry.mix.clone()))
 }
 
-/// The GPUs of a node that a run of this job is given; nothing if it holds none. What was asked for
-/// counts as usual from now on.
+/// The GPUs of a node that a run of this job is given: those that were kept for it, or else what
+/// leaves those that are kept for others; nothing if it holds none. What was asked for counts as
+/// usual from now on.
 pub(super) fn choose(
     session: &mut Session<'_>,
-    spec: &JobSpec,
+    (job, spec): (&JobId, &JobSpec),
     (id, class): (&NodeId, Option<DeviceClass>),
     [node, stake]: [Slot; 2],
+    kept: Option<GpuSlices>,
 ) -> Result<GpuSlices, Stop> {
     if !is_holding(spec) {
         return Ok(GpuSlices::default());
     }
-    let offer = fleet::offer_of(session, *id, node, stake);
-    // The rules have found the same room.
-    let slices = offer.and_then(|offer| offer.slices(spec, class));
-    let slices = slices.and_then(|slices| List::new(slices).ok());
-    let slices = slices.ok_or(ApplyError::Incomplete(keys::node(id)))?;
+    let span = run_span(&session.params, spec, session.env.tick);
+    let (bond, excluded, job) = (Amount::ZERO, &[], Some(*job));
+    let ask = Ask { spec, facts: None, bond, excluded, span, job };
+    let found = || {
+        // The rules have found the same room.
+        let offer = fleet::offer_of(session, *id, node, stake)?;
+        List::new(offer.slices(&ask, class)?).ok()
+    };
+    let slices = kept.or_else(found).ok_or(ApplyError::Incomplete(keys::node(id)))?;
     let slot = session.tables.gpu_mixes.find(&ONLY)?;
     let entry = session.tables.gpu_mixes.at_mut(slot).get_or_insert_default();
     entry.mix.count(spec.held_gpus());
@@ -96,13 +101,25 @@ pub(super) fn choose(
 }
 
 impl NodeEntry {
+    /// What one of its runs holds of its GPUs.
+    pub(super) fn gpus_of(&self, job: &JobId) -> impl Iterator<Item = GpuSlice> {
+        let own = self.held.as_slice().iter().filter(move |held| held.job == *job);
+        own.map(|held| held.slice)
+    }
+
+    /// The same of processors and memory.
+    pub(super) fn host_of(&self, job: &JobId) -> HostPart {
+        let mut own = self.hosted.as_slice().iter().filter(|held| held.job == *job);
+        own.next().map_or(HostPart::NONE, |held| held.part)
+    }
+
     /// What its runs hold without one of them, as if that had ended.
-    pub(super) fn held_without(&self, job: &tg_types::JobId) -> Vec<HeldGpu> {
+    pub(super) fn held_without(&self, job: &JobId) -> Vec<HeldGpu> {
         self.held.as_slice().iter().filter(|held| held.job != *job).copied().collect()
     }
 
     /// The same of processors and memory.
-    pub(super) fn hosted_without(&self, job: &tg_types::JobId) -> Vec<HeldHost> {
+    pub(super) fn hosted_without(&self, job: &JobId) -> Vec<HeldHost> {
         self.hosted.as_slice().iter().filter(|held| held.job != *job).copied().collect()
     }
 }

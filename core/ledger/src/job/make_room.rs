@@ -480,7 +480,7 @@ fn take_place(session: &mut Session<'_>, to: &JobId, id: &NodeId) -> Result<(), 
     let fit = if is_waiting { fits(session, (to, &entry), id, None)? } else { None };
     if let Some(Fit { class }) = fit {
         promise::begin(session, to, &mut entry, id)?;
-        place::assign(session, to, &mut entry, (id, class))?;
+        place::assign(session, to, &mut entry, (id, class), None)?;
         if entry.live().count() >= usize::from(entry.wanted) {
             place::dequeue(session, &mut entry)?;
         }

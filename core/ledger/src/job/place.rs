@@ -13,7 +13,7 @@ use std::ops::Range;
 use tg_scheduler::pace::DeviceClass;
 use tg_scheduler::price;
 use tg_types::ids::{AccountId, JobId, NodeId, StateKey};
-use tg_types::{Amount, Event, JobSpec, JobStatus, Reason, Tick, Tier, TimeError, Work};
+use tg_types::{Amount, Event, GpuSlices, JobSpec, JobStatus, Reason, Tick, Tier, TimeError, Work};
 
 use super::fleet::{self, Fleet};
 use super::record::{JobEntry, Run, RunState};
@@ -313,7 +313,7 @@ pub(super) fn place(
         };
         let node = fleet.id(chosen.number);
         promise::begin(session, job, &mut entry, &node)?;
-        assign(session, job, &mut entry, (&node, chosen.class))?;
+        assign(session, job, &mut entry, (&node, chosen.class), None)?;
         fleet.follow(session, chosen.number);
     }
     let given = entry.runs.as_slice().len() - before;
@@ -345,12 +345,13 @@ pub(super) fn run_deadline(session: &Session<'_>, spec: &JobSpec) -> Result<Tick
     session.env.tick.plus(spec.run_max)?.plus(session.params.jobs.run_grace)
 }
 
-/// Gives a job to a node, for a device of this class.
+/// Gives a job to a node, for a device of this class; with these GPUs, if they were kept for it.
 pub(super) fn assign(
     session: &mut Session<'_>,
     job: &JobId,
     entry: &mut JobEntry,
     (id, class): (&NodeId, Option<DeviceClass>),
+    kept: Option<GpuSlices>,
 ) -> Result<(), Stop> {
     let bond = run_bond(session.params.jobs.run_bond, &entry.spec);
     let deadline = run_deadline(session, &entry.spec)?;
@@ -358,7 +359,7 @@ pub(super) fn assign(
     let slot = session.tables.nodes.find(id.as_bytes())?;
     let owner = session.tables.nodes.at(slot).ok_or_else(unknown)?.owner;
     let stake = session.tables.stakes.find(owner.as_bytes())?;
-    let gpus = gpus::choose(session, &entry.spec, (id, class), [slot, stake])?;
+    let gpus = gpus::choose(session, (job, &entry.spec), (id, class), [slot, stake], kept)?;
     let record = session.tables.nodes.at_mut(slot).as_mut().ok_or_else(unknown)?;
     // Only commands run as gangs.
     let asked =

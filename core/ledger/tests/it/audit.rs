@@ -237,11 +237,18 @@ impl Found {
             let length = slot_length(params, &job.spec).expect("it ends with its run");
             let to = from.plus(length).expect("early");
             assert!(to <= job.expires && job.status == JobStatus::Queued, "slot of {id}");
-            kept.insert((node, *id), KeptSlot { job: *id, from, to });
+            kept.insert((node, *id), (from, to, job.spec.needs.host, job.spec.held_gpus()));
         }
         for (id, node) in &self.nodes {
             for slot in node.kept.as_slice() {
-                assert_eq!(kept.remove(&(*id, slot.job)), Some(*slot), "slot of {id}");
+                let (from, to, host, gpus) = kept.remove(&(*id, slot.job)).expect("promised");
+                assert_eq!((slot.from, slot.to, slot.host), (from, to, host), "slot of {id}");
+                let count = match gpus {
+                    GpuAsk::Usual => 0,
+                    GpuAsk::Whole { count } => usize::from(count),
+                    GpuAsk::Part { .. } => 1,
+                };
+                assert_eq!(slot.gpus.as_slice().len(), count, "GPUs of a slot of {id}");
             }
         }
         assert_eq!(kept, BTreeMap::new(), "slots are kept by nodes");
@@ -256,9 +263,10 @@ impl Found {
             let Span { from, to } = rest_of_run(params, &self.jobs[job], id, now);
             Span { from, to: Tick::new(to.get() - SLOT_MARGIN.get()) }
         });
-        let taken: Vec<Span> = kept().chain(runs).collect();
+        let runs: Vec<Span> = runs.collect();
+        let taken: Vec<Span> = kept().chain(runs.iter().copied()).collect();
         let slots = usize::from(node.descriptor.slots);
-        kept().all(|slot| busiest(taken.iter().copied(), slot) <= slots)
+        kept().all(|slot| busiest(taken.iter().copied(), slot) <= slots) && has_parts(node, &runs)
     }
 
     /// A node lists exactly the jobs in which it has a live run, and counts its checks.
@@ -318,6 +326,34 @@ impl Found {
             assert!(meet_nowhere(&parts), "{unit:?} of {id}: {parts:?}");
         }
     }
+}
+
+/// Whether what a node keeps of its GPUs, processors and memory is there whenever some of it
+/// begins, beside its runs, which take these spans.
+fn has_parts(node: &NodeEntry, runs: &[Span]) -> bool {
+    let kept = node.kept.as_slice();
+    let runs = node.runs.as_slice().iter().copied().zip(runs.iter().copied());
+    let runs: BTreeMap<JobId, Span> = runs.collect();
+    kept.iter().all(|slot| {
+        let is_then = |span: Span| span.from <= slot.from && slot.from < span.to;
+        let of_runs = node.held.as_slice().iter().filter(|it| is_then(runs[&it.job]));
+        let of_slots = kept.iter().filter(|it| is_then(it.span()));
+        let of_slots = of_slots.flat_map(|it| it.gpus.as_slice().iter().copied());
+        let mut units: BTreeMap<(u8, u8), Vec<GpuPart>> = BTreeMap::new();
+        let all = of_runs.map(|it| it.slice).chain(of_slots);
+        for slice in all.filter(|slice| slice.device != DEVICE_GONE) {
+            units.entry((slice.device, slice.unit)).or_default().push(slice.part);
+        }
+        let hosts = node.hosted.as_slice().iter().filter(|it| is_then(runs[&it.job]));
+        let hosts = hosts.map(|it| it.part);
+        let hosts = hosts.chain(kept.iter().filter(|it| is_then(it.span())).map(|it| it.host));
+        let (held, offered) = (hosts.fold(HostPart::NONE, HostPart::with), node.descriptor.host);
+        let fits =
+            |asked: u32, held: u32, offered: u32| asked == 0 || offered == 0 || held <= offered;
+        units.values().all(|parts| meet_nowhere(parts))
+            && fits(slot.host.cpu_milli, held.cpu_milli, offered.cpu_milli)
+            && fits(slot.host.memory_mib, held.memory_mib, offered.memory_mib)
+    })
 }
 
 /// Whether these may be on one GPU. The places are those that NVIDIA's tools print.

@@ -19,6 +19,7 @@ mod order;
 mod paces;
 mod placing;
 mod programs;
+mod promised_parts;
 mod promises;
 mod proofs;
 mod random;

@@ -8,21 +8,21 @@ use tg_types::{
     NodeDescriptor, Sharing,
 };
 
-const A100: &str = "NVIDIA A100-SXM4-80GB";
-const RTX: &str = "NVIDIA GeForce RTX 4090";
+pub(crate) const A100: &str = "NVIDIA A100-SXM4-80GB";
+pub(crate) const RTX: &str = "NVIDIA GeForce RTX 4090";
 
-fn node(model: &str, memory_mib: u32, count: u16, sharing: Sharing) -> NodeDescriptor {
+pub(crate) fn node(model: &str, memory_mib: u32, count: u16, sharing: Sharing) -> NodeDescriptor {
     let mut gpu = device(DeviceKind::Gpu, model, memory_mib);
     (gpu.count, gpu.sharing) = (count, sharing);
     NodeDescriptor { slots: 64, ..descriptor(gpu, 700) }
 }
 
-fn split(count: u16) -> NodeDescriptor {
+pub(crate) fn split(count: u16) -> NodeDescriptor {
     node(A100, 81_920, count, Sharing { mig: Some(MigSlices::Seven), shares: false })
 }
 
 /// A command that asks for this, and pays for as much.
-fn job(gpus: GpuAsk) -> JobSpec {
+pub(crate) fn job(gpus: GpuAsk) -> JobSpec {
     let mut spec = spec();
     spec.needs.kind = Some(DeviceKind::Gpu);
     (spec.needs.memory_mib_min, spec.needs.gpus) = (0, gpus);
@@ -30,7 +30,7 @@ fn job(gpus: GpuAsk) -> JobSpec {
     spec
 }
 
-fn part(steps: u8) -> JobSpec {
+pub(crate) fn part(steps: u8) -> JobSpec {
     job(GpuAsk::Part { steps, may_share: false })
 }
 
@@ -47,7 +47,7 @@ fn a100_serves_seven_and_the_eighth_waits() {
     for _ in 0..7 {
         let offer = Offer { held: &held, ..offer(1, &node) };
         assert_eq!(fit(&ask(&spec), &offer), Ok(()));
-        let slices = offer.slices(&spec, None).expect("room");
+        let slices = offer.slices(&ask(&spec), None).expect("room");
         hold(&mut held, &slices);
     }
     let starts = held.iter().map(|it| match it.slice.part {
@@ -61,10 +61,10 @@ fn a100_serves_seven_and_the_eighth_waits() {
     assert_eq!(starts, [0, 1, 2, 3, 4, 5, 6]);
     let full = Offer { held: &held, ..offer(1, &node) };
     assert_eq!(fit(&ask(&spec), &full), Err(Rule::Part));
-    assert_eq!(full.slices(&spec, None), None);
+    assert_eq!(full.slices(&ask(&spec), None), None);
     assert_eq!(fit(&ask(&job(GpuAsk::Whole { count: 1 })), &full), Err(Rule::Gpus));
     let less = Offer { held: &held[1..], ..full };
-    assert_eq!(less.slices(&spec, None), Some(vec![held[0].slice]), "where one ended");
+    assert_eq!(less.slices(&ask(&spec), None), Some(vec![held[0].slice]), "where one ended");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn strangers_meet_only_if_both_agree() {
     let whole = node(RTX, 24_000, 1, Sharing::WHOLE);
     let given = |node: &NodeDescriptor, may_share| {
         let spec = job(GpuAsk::Part { steps: 5, may_share });
-        offer(1, node).slices(&spec, None).expect("room")[0].part
+        offer(1, node).slices(&ask(&spec), None).expect("room")[0].part
     };
     assert_eq!(given(&shared, true), GpuPart::Share { steps: 5 });
     assert_eq!(given(&shared, false), GpuPart::Whole);
@@ -107,7 +107,7 @@ fn rules_say_whether_there_are_too_few_or_others_have_them() {
     hold(&mut held, &[one]);
     let busy = Offer { held: &held, ..offer(1, &two) };
     assert_eq!(fit(&ask(&wanted(2)), &busy), Err(Rule::Gpus));
-    let given = busy.slices(&wanted(1), None).expect("the other");
+    let given = busy.slices(&ask(&wanted(1)), None).expect("the other");
     assert_eq!(given, [GpuSlice { unit: 1, ..one }]);
     held[0].slice.device = DEVICE_GONE;
     let unclear = Offer { held: &held, ..offer(1, &two) };

@@ -381,7 +381,7 @@ fn prop_choice_fits_and_a_new_market_decides_the_same() {
             let suits = |(device, mib): (&Device, u32)| Some(DeviceClass::of(device, mib)) == class;
             assert!(offers[place].suitable(&spec).any(suits), "a device of {class:?} can run it");
             assert_eq!(fit(&ask, &offers[place]), Ok(()));
-            let slices = offers[place].slices(&spec, class).expect("the rules found room");
+            let slices = offers[place].slices(&ask, class).expect("the rules found room");
             assert_eq!(slices.is_empty(), !is_holding);
             let job = JobId::new([0; 32]);
             let held = slices.into_iter().map(|slice| HeldGpu { job, slice });

@@ -8,7 +8,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use tg_ledger::{JobEntry, Promise};
-use tg_types::{Event, JobStatus, NodeId, Reason, Tick};
+use tg_types::{Event, GpuAsk, HostPart, JobSpec, JobStatus, NodeId, Reason, Tick};
 
 /// What was promised of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,8 @@ impl PromiseView {
             }
             Promise::Kept { node, from, .. } => {
                 let at = Moment::new(from).machine();
-                let at = format!("node {} keeps a slot for it from {at}", short(&node));
+                let with = kept_with(&entry.spec);
+                let at = format!("node {} keeps a slot{with} for it from {at}", short(&node));
                 let view = new("given", format!("Promised by {by}; {at}."));
                 Self { node: Some(Text(node)), from: Some(Number(from)), ..view }
             }
@@ -88,6 +89,15 @@ impl PromiseView {
             }
         })
     }
+}
+
+/// What is kept with the slot of a job that holds something.
+fn kept_with(spec: &JobSpec) -> String {
+    let gpus = Some(spec.held_gpus()).filter(|gpus| *gpus != GpuAsk::Usual);
+    let host = Some(spec.needs.host).filter(|host| *host != HostPart::NONE);
+    let parts = [gpus.map(|gpus| gpus.to_string()), host.map(|host| host.to_string())];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { format!(" with {}", parts.join(" and ")) }
 }
 
 /// What events about promises say.
@@ -116,5 +126,43 @@ pub(super) fn event_details(event: &Event, list: Listing) -> Listing {
             .text("client", client)
             .amount("amount", *amount),
         _ => list,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kept_with;
+    use tg_types::{
+        Amount, DeviceKind, DurationMs, GpuAsk, Hash32, HostPart, JobSpec, KeyEscrow, Needs,
+        ResultKey, Tier, Work,
+    };
+
+    #[test]
+    fn what_is_kept_has_words() {
+        let with = |kind, gpus, host| {
+            let needs = Needs { kind, gpus, host, ..Needs::ANY };
+            let spec = JobSpec {
+                work: Work::Opaque { task: Hash32::new([1; 32]) },
+                package: Hash32::new([2; 32]),
+                package_bytes: 3,
+                key_escrow: KeyEscrow::Validators,
+                result_key: ResultKey::NONE,
+                needs,
+                tier: Tier::Trusted,
+                pay: Amount::ZERO,
+                run_max: DurationMs::SECOND,
+                expires_after: DurationMs::HOUR,
+                promise: None,
+                checkpoint: None,
+                nodes: 1,
+            };
+            kept_with(&spec)
+        };
+        let gpu = Some(DeviceKind::Gpu);
+        assert_eq!(with(None, GpuAsk::Usual, HostPart::NONE), "");
+        assert_eq!(with(gpu, GpuAsk::Usual, HostPart::NONE), " with a whole GPU");
+        let host = HostPart { cpu_milli: 4_000, memory_mib: 0 };
+        let words = format!(" with 2 whole GPUs and {host}");
+        assert_eq!(with(gpu, GpuAsk::Whole { count: 2 }, host), words);
     }
 }

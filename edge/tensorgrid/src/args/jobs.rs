@@ -33,8 +33,8 @@ pub(crate) struct JobOptions {
     /// When it must be done, such as 2026-12-01T08:00Z, in place of --within
     #[arg(long, value_name = "TIME")]
     pub(crate) deadline: Option<Deadline>,
-    /// Have that promised: a slot is kept for it, or the job is refused with the earliest deadline
-    /// that would be promised
+    /// Have that promised: a slot is kept for it, with the GPUs, processors and memory that it asks
+    /// for, or the job is refused with the earliest deadline that would be promised
     #[arg(long)]
     pub(crate) promise: bool,
     /// How urgent it is, from 0 to 3: each step doubles what a run is paid and is served sooner

@@ -10,10 +10,9 @@ use tg_gateway::message::Request;
 use tg_jobfile::Priority;
 use tg_ledger::{
     ASK_AGAIN, Charges, GpuMixEntry, JobEntry, KEPT_PER_NODE_MAX, NodeEntry, QueueRow,
-    SLOT_AHEAD_MAX, StakeEntry, charges, keys, run_bond, run_span, slot_length, taken_spans,
+    SLOT_AHEAD_MAX, StakeEntry, ahead_of, charges, keys, run_bond, run_span, slot_length,
 };
-use tg_scheduler::slots::earliest;
-use tg_scheduler::{Ask, GpuMix, fit_later, is_of_model, price};
+use tg_scheduler::{Ask, GpuMix, Meter, fit_later, is_of_model, price};
 use tg_types::{
     Amount, Decode as _, DurationMs, Extent, JobSpec, Name, NodeId, Params, ProgramFacts, Tick,
 };
@@ -150,14 +149,17 @@ impl Market {
         let may_keep = |it: &&Candidate| it.entry.kept.as_slice().len() < KEPT_PER_NODE_MAX;
         let keepers = self.nodes.iter().filter(may_keep);
         let fitting = keepers.filter(|it| fit_later(&ask, &it.offer(&self.params)).is_ok());
-        for Candidate { id, entry, .. } in fitting {
+        for candidate in fitting {
+            let Candidate { id, entry, .. } = candidate;
             let mut runs = Vec::new();
             for job in entry.runs.as_slice() {
-                runs.extend(gateway.entry::<JobEntry>(keys::job(job)).await?);
+                let run = gateway.entry::<JobEntry>(keys::job(job)).await?;
+                runs.extend(run.map(|run| (*job, run)));
             }
-            let taken = taken_spans(&self.params, (id, entry), &runs, self.now);
-            let slots = usize::from(entry.descriptor.slots);
-            let start = earliest(&taken, slots, self.now, length).filter(|start| *start <= last);
+            let ahead = ahead_of(&self.params, (id, entry), &runs, self.now);
+            let (offer, when) = (candidate.offer(&self.params), (self.now, length));
+            let room = offer.earliest_room(spec, &ahead, when, &Meter::default());
+            let start = room.map(|room| room.from).filter(|start| *start <= last);
             let end = start.and_then(|start| start.plus(length).ok());
             // As a refusal does, it leaves time for asking.
             let named = end.and_then(|end| end.plus(ASK_AGAIN).ok());

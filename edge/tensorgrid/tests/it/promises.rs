@@ -47,6 +47,14 @@ fn deadline_is_promised_and_kept_or_refused_with_the_earliest() {
     let again = with("run", &["--deadline", earliest]).expect(0);
     assert_eq!(again.json()["status"], "settled", "{again:?}");
 
+    // What a command holds of its machine is promised with its slot.
+    let quoted = with("quote", &["--within", "2m", "--cpus", "0.25"]).expect(0).json();
+    assert_eq!(quoted["promise"]["would_be_given"], true, "{quoted}");
+    let held = with("run", &["--within", "2m", "--cpus", "0.25"]).expect(0).json();
+    assert_eq!(held["promise"]["state"], "kept", "{held}");
+    let none = with("run", &["--within", "2m", "--gpus", "2"]).expect(1);
+    assert!(none.err.contains("Not promised by "), "there is no GPU: {none:?}");
+
     let listed = home.run(&["ps"]).expect(0);
     assert!(listed.out.contains("kept by 2") && listed.out.contains("refused by 2"), "{listed:?}");
     let endless = home.run(&["run", "--promise", "--", "true"]).expect(2);

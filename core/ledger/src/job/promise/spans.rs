@@ -1,8 +1,9 @@
 //! How long runs and slots take of a node.
 
-use tg_scheduler::slots::{KeptSlot, Span};
-use tg_types::ids::NodeId;
-use tg_types::{DurationMs, JobSpec, Params, Tick};
+use tg_scheduler::ahead::Ahead;
+use tg_scheduler::slots::Span;
+use tg_types::ids::{JobId, NodeId};
+use tg_types::{DurationMs, HostPart, JobSpec, Params, Tick};
 
 use super::SLOT_MARGIN;
 use crate::job::drain;
@@ -41,15 +42,22 @@ pub fn rest_of_run(params: &Params, entry: &JobEntry, node: &NodeId, now: Tick) 
     Span { from: now, to: end.unwrap_or(Tick::MAX) }
 }
 
-/// What is taken of a node's slots: by the slots that it keeps, by these jobs that it runs, and by
-/// its closing.
-pub fn taken_spans(
+/// What is taken of a node: by the slots that it keeps, by these jobs that it runs, and by its
+/// closing.
+pub fn ahead_of(
     params: &Params,
     (id, node): (&NodeId, &NodeEntry),
-    runs: &[JobEntry],
+    runs: &[(JobId, JobEntry)],
     now: Tick,
-) -> Vec<Span> {
-    let kept = node.kept.as_slice().iter().map(KeptSlot::span);
-    let kept = kept.chain(drain::closed_spans(&node.descriptor));
-    kept.chain(runs.iter().map(|job| rest_of_run(params, job, id, now))).collect()
+) -> Ahead {
+    let mut ahead = Ahead::default();
+    node.kept.as_slice().iter().for_each(|slot| ahead.keep(slot));
+    for span in drain::closed_spans(&node.descriptor) {
+        ahead.add(span, [], HostPart::NONE);
+    }
+    for (job, entry) in runs {
+        let span = rest_of_run(params, entry, id, now);
+        ahead.add(span, node.gpus_of(job), node.host_of(job));
+    }
+    ahead
 }

@@ -89,8 +89,6 @@ fn what_cannot_be_held_is_refused() {
     for host in [part(1, 0), part(0, 1)] {
         let needs = Needs { host, ..Needs::ANY };
         check(JobSpec { needs, ..spec(Tier::Trusted) }, Reason::HostWrong);
-        let promise = Some(Tick::new(START.get() + 3_600_000));
-        check(JobSpec { promise, ..command(host) }, Reason::PromiseNeedsSlot);
     }
 }
 
@@ -161,7 +159,7 @@ fn random_offer(u: &mut Unstructured<'_>) -> Result<HostPart> {
     Ok(part(*u.choose(&[0, 1_000, 4_000, 8_000])?, *u.choose(&[0, 512, 4_096, 20_000])?))
 }
 
-fn random_ask(u: &mut Unstructured<'_>) -> Result<JobSpec> {
+fn random_ask(u: &mut Unstructured<'_>, now: Tick) -> Result<JobSpec> {
     let host = part(*u.choose(&[0, 250, 1_000, 4_000])?, *u.choose(&[0, 256, 1_000, 17_000])?);
     let mut spec = command(host);
     spec.pay = units(PAY * u.int_in_range(1..=4)?);
@@ -169,6 +167,7 @@ fn random_ask(u: &mut Unstructured<'_>) -> Result<JobSpec> {
         0 => spec.tier = Tier::Redundant { replicas: 2 },
         1 => spec.nodes = 2,
         2 => spec.checkpoint = Some(CheckpointPlan { every: CHECKPOINT_EVERY_MIN, from: None }),
+        3..=5 => spec.promise = now.plus(DurationMs::new(u.int_in_range(5_000..=60_000)?)).ok(),
         _ => {}
     }
     Ok(spec)
@@ -178,7 +177,7 @@ fn random_ask(u: &mut Unstructured<'_>) -> Result<JobSpec> {
 fn happen(u: &mut Unstructured<'_>, world: &mut World, jobs: &mut Vec<JobId>) -> Result<()> {
     let number = u.int_in_range(0..=2)?;
     match u.int_in_range(0..=11)? {
-        0..=4 => jobs.push(world.ask(random_ask(u)?)),
+        0..=4 => jobs.push(world.ask(random_ask(u, world.env.tick)?)),
         5 => {
             let (node, descriptor) = (node(number), offering(random_offer(u)?));
             world.run(account(number), Action::ChangeNode { node, descriptor });

@@ -8,15 +8,17 @@ use tg_ledger::{
 };
 use tg_types::tx::NodeSet;
 use tg_types::{
-    Action, DurationMs, Event, JobId, JobSpec, JobStatus, KeyEscrow, List, NetworkKind,
-    NodeDescriptor, Params, Reason, RunFailure, Status, Tick, Tier,
+    Action, DeviceKind, DurationMs, Event, GpuAsk, Hash32, HostPart, JobId, JobSpec, JobStatus,
+    KeyEscrow, List, Needs, NetworkKind, NodeDescriptor, Params, Reason, RunFailure, Status, Tick,
+    Tier, Work,
 };
 
+use super::gpus::{a100, rtx};
 use crate::fleet::*;
 use crate::histories;
 use crate::world::*;
 
-fn promise_params() -> Params {
+pub(super) fn promise_params() -> Params {
     let mut params = busy_params();
     params.job_expires_max = DurationMs::new(300_000);
     params.seen_retention = DurationMs::HOUR; // jobs stay readable until the end of a test
@@ -39,14 +41,14 @@ fn change(number: u8, is_open: bool, slots: u16) -> Action {
 }
 
 /// A job that is to be done so many milliseconds from the next block on.
-fn promised(world: &World, within_ms: u64) -> JobSpec {
+pub(super) fn promised(world: &World, within_ms: u64) -> JobSpec {
     let by = world.env.tick.plus(DurationMs::new(within_ms)).expect("early");
     let expires_after = DurationMs::new(200_000);
     JobSpec { promise: Some(by), expires_after, ..spec(Tier::Trusted) }
 }
 
 /// How long a slot for [`spec`] is.
-fn length() -> u64 {
+pub(super) fn length() -> u64 {
     slot_length(&promise_params(), &spec(Tier::Trusted)).expect("it ends with its run").get()
 }
 
@@ -55,11 +57,11 @@ fn endless() -> JobSpec {
     JobSpec { expires_after: DurationMs::new(200_000), ..spec(Tier::Audit) }
 }
 
-fn counts(given: u64, kept: u64, broken: u64) -> PromiseCounts {
+pub(super) fn counts(given: u64, kept: u64, broken: u64) -> PromiseCounts {
     PromiseCounts { given, kept, broken }
 }
 
-fn absent(world: &mut World, number: u8) {
+pub(super) fn absent(world: &mut World, number: u8) {
     let nodes = NodeSet::new(vec![node(number)]).expect("one node");
     let epoch = world.env.tick.get() / promise_params().absence_epoch.get();
     for seat in 0..3 {
@@ -67,7 +69,7 @@ fn absent(world: &mut World, number: u8) {
     }
 }
 
-fn has_broken(events: &[Event], job: JobId) -> bool {
+pub(super) fn has_broken(events: &[Event], job: JobId) -> bool {
     events.iter().any(|event| matches!(event, Event::PromiseBroken { job: it, .. } if *it == job))
 }
 
@@ -435,6 +437,35 @@ fn block_decides_about_fewer_promises_that_are_hard_to_search_for() {
     assert_eq!(asked(&world), 0);
 }
 
+/// What a node of a history offers: GPUs of two kinds, of which one is split, and a machine.
+fn any_offer(u: &mut Unstructured<'_>, number: u8, is_open: bool) -> Result<Action> {
+    let mut devices = vec![offer(1).devices.as_slice()[0].clone(), rtx(2, u.arbitrary()?)];
+    devices.extend(u.ratio(1, 2)?.then(|| a100(1)));
+    let devices = List::new(devices).expect("few");
+    let host = HostPart { cpu_milli: u.int_in_range(2..=4)? * 1_000, memory_mib: 4_096 };
+    let (slots, node) = (u.int_in_range(1..=3)?, node(number));
+    let price = offer(u64::from(number) + 1);
+    let descriptor = NodeDescriptor { devices, host, slots, is_open, ..price };
+    Ok(Action::ChangeNode { node, descriptor })
+}
+
+/// A job of a history as a command that holds something.
+fn any_holder(u: &mut Unstructured<'_>, spec: &JobSpec) -> Result<JobSpec> {
+    let kind = Some(DeviceKind::Gpu);
+    let mut needs = match u.int_in_range(0..=3)? {
+        0 => Needs { kind, gpus: GpuAsk::Whole { count: u.int_in_range(1..=2)? }, ..Needs::ANY },
+        1 => {
+            let (steps, may_share) = (u.int_in_range(1..=19)?, u.arbitrary()?);
+            Needs { kind, gpus: GpuAsk::Part { steps, may_share }, ..Needs::ANY }
+        }
+        _ => Needs::ANY,
+    };
+    let cpu_milli = u.int_in_range(0..=4)? * 1_000;
+    needs.host = HostPart { cpu_milli, memory_mib: *u.choose(&[0, 1_000, 3_000])? };
+    let work = Work::Opaque { task: Hash32::new([1; 32]) };
+    Ok(JobSpec { work, needs, ..spec.clone() })
+}
+
 /// What nodes do wrong in a history.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Failures {
@@ -451,8 +482,9 @@ struct Play {
     given: BTreeMap<JobId, Tick>,
     broken: BTreeSet<JobId>,
     compensated: BTreeMap<JobId, u64>,
-    /// Slots that were kept.
+    /// Slots that were kept, and those of them for jobs that hold something.
     slots: usize,
+    holding: usize,
     /// Promises that were given anew.
     moved: usize,
 }
@@ -461,6 +493,7 @@ struct Play {
 #[derive(Default)]
 struct Seen {
     slots: usize,
+    holding: usize,
     moved: usize,
     broken: usize,
     compensated: usize,
@@ -470,14 +503,19 @@ impl Play {
     fn new(u: &mut Unstructured<'_>, failures: Failures) -> Result<Self> {
         let mut world = World::staffed_with(promise_params(), NetworkKind::Local, 3);
         for number in 0..3 {
-            world.act(number, change(number, true, u.int_in_range(1..=2)?));
+            world.act(number, any_offer(u, number, true)?);
         }
         let (done, given, broken) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let (compensated, slots, moved) = (BTreeMap::new(), 0, 0);
-        Ok(Self { world, failures, done, given, broken, compensated, slots, moved })
+        let (compensated, slots, holding, moved) = (BTreeMap::new(), 0, 0, 0);
+        Ok(Self { world, failures, done, given, broken, compensated, slots, holding, moved })
     }
 
     fn any_spec(&self, u: &mut Unstructured<'_>) -> Result<JobSpec> {
+        let spec = self.any_slot(u)?;
+        if u.ratio(1, 2)? { any_holder(u, &spec) } else { Ok(spec) }
+    }
+
+    fn any_slot(&self, u: &mut Unstructured<'_>) -> Result<JobSpec> {
         let run_max = DurationMs::new(u.int_in_range(500..=4_000)?);
         if u.ratio(2, 3)? {
             let within = u.int_in_range(5_000..=60_000)?;
@@ -502,7 +540,7 @@ impl Play {
             let mut actions = self.steps(u, number, now)?;
             if self.failures == Failures::Some && u.ratio(1, 30)? {
                 let is_open = u.ratio(2, 3)?;
-                actions.push(change(number, is_open, u.int_in_range(1..=2)?));
+                actions.push(any_offer(u, number, is_open)?);
             }
             txs.extend(self.world.txs(voice(number), actions));
         }
@@ -557,7 +595,11 @@ impl Play {
         match event {
             Event::PromiseGiven { job, from, by, .. } => {
                 assert!(from < by);
-                self.slots += usize::from(*from > self.world.cursor().tick);
+                let is_slot = *from > self.world.cursor().tick;
+                let needs = &self.world.known(*job).spec.needs;
+                let is_holding = needs.kind.is_some() || needs.host != HostPart::NONE;
+                self.slots += usize::from(is_slot);
+                self.holding += usize::from(is_slot && is_holding);
                 self.moved += usize::from(self.given.contains_key(job));
                 assert_eq!(*self.given.entry(*job).or_insert(*by), *by, "it never moves");
             }
@@ -597,8 +639,9 @@ impl Play {
         let (given, broken) = (count(self.given.len()), count(self.broken.len()));
         assert_eq!(self.world.cursor().promises, counts(given, given - broken, broken));
         for number in 0..3 {
-            let kept = self.world.node(&node(number)).map(|node| node.kept.as_slice().len());
-            assert_eq!(kept.unwrap_or(0), 0, "all slots are free again");
+            let Some(node) = self.world.node(&node(number)) else { continue };
+            assert!(node.kept.as_slice().is_empty(), "all slots are free again");
+            assert!(node.held.as_slice().is_empty() && node.hosted.as_slice().is_empty());
         }
     }
 }
@@ -615,6 +658,7 @@ fn any_play(u: &mut Unstructured<'_>, failures: Failures, seen: &mut Seen) -> Re
     }
     play.check_rest();
     seen.slots += play.slots;
+    seen.holding += play.holding;
     seen.moved += play.moved;
     seen.broken += play.broken.len();
     seen.compensated += play.compensated.len();
@@ -627,7 +671,7 @@ fn any_play(u: &mut Unstructured<'_>, failures: Failures, seen: &mut Seen) -> Re
 fn prop_promises_are_kept_if_no_node_fails() {
     let seen: Seen = histories::play("kept", 16, |u, seen| any_play(u, Failures::None, seen));
     assert_eq!(seen.broken, 0);
-    assert!(seen.slots > 0, "some had to wait");
+    assert!(seen.holding > 0 && seen.slots > seen.holding, "some of both had to wait");
 }
 
 /// Goal: with failing nodes every promise is kept or broken with a word. Method: nodes that also
@@ -635,7 +679,7 @@ fn prop_promises_are_kept_if_no_node_fails() {
 #[test]
 fn prop_promises_are_broken_openly_if_nodes_fail() {
     let seen: Seen = histories::play("broken", 16, |u, seen| any_play(u, Failures::Some, seen));
-    let Seen { slots, moved, broken, compensated } = seen;
-    assert!(slots > 0 && moved > 0, "{slots} were kept, {moved} moved");
+    let Seen { slots, holding, moved, broken, compensated } = seen;
+    assert!(slots > holding && holding > 0 && moved > 0, "{slots} and {holding}, {moved} moved");
     assert!(compensated > 0 && broken > compensated, "{broken} broke, {compensated} at a price");
 }

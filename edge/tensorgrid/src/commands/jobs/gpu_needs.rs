@@ -81,7 +81,7 @@ pub(super) fn check_untyped(options: &JobOptions) -> Result<(), Failure> {
     }
 }
 
-/// Refuses GPUs of its own for what has none, and promises of what needs one.
+/// Refuses GPUs of its own for what has none.
 pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
     let needs_gpu = plan.needs.kind == Some(DeviceKind::Gpu);
     match &plan.what {
@@ -92,11 +92,6 @@ pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
         What::Float { .. } if needs_gpu => Err(Failure::misuse(
             "a float model is run on the processor and would pay for a GPU that it does not use",
             "ask for no GPU, or leave --float out, so that the model is run as exact integers",
-        )),
-        What::Task { .. } if needs_gpu && plan.promise.is_some() => Err(Failure::misuse(
-            "nodes keep slots for promised jobs and no GPUs, so a command that needs one cannot be \
-             promised",
-            "leave --promise out, or ask for no GPU",
         )),
         What::Tensor { .. } | What::Float { .. } | What::Task { .. } => Ok(()),
     }

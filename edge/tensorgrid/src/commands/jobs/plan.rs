@@ -285,12 +285,10 @@ impl Plan {
         }
     }
 
-    /// What a run holds of its machine. Tensor programs hold nothing, and neither does what is
-    /// promised: nodes keep slots for that, and its limits are all that it has.
+    /// What a run holds of its machine. Tensor programs hold nothing.
     fn held_host(&self) -> HostPart {
         match &self.what {
             What::Tensor { .. } => HostPart::NONE,
-            What::Float { .. } | What::Task { .. } if self.promise.is_some() => HostPart::NONE,
             What::Float { .. } | What::Task { .. } => self.needs.host,
         }
     }
